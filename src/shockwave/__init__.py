@@ -1,0 +1,1 @@
+"""Shockwave: a scheduler for shared GPU clusters that plans ahead."""

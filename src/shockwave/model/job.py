@@ -1,0 +1,92 @@
+"""Jobs: what a user declares, and what the world will really do.
+
+A :class:`JobSpec` is everything a scheduler may know at submission. A :class:`TraceJob`
+adds the true future, and only traces and the simulated executor ever hold one. That
+split is the information barrier: there is no field a policy could read by accident.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from types import MappingProxyType
+
+
+class Adaptation(StrEnum):
+    """How a job moves between its configurations."""
+
+    STATIC = "static"
+    ACCORDION = "accordion"
+    GNS = "gns"
+    PRUNING = "pruning"
+    CUSTOM = "custom"
+
+    @property
+    def code(self) -> int:
+        """A small integer for columnar state."""
+        return _CODES[self]
+
+
+_CODES = {adaptation: code for code, adaptation in enumerate(Adaptation)}
+
+
+class JobState(IntEnum):
+    """Where a job is in its life. Integers, because the state is columnar."""
+
+    WAITING = 0
+    RUNNING = 1
+    FINISHED = 2
+    FAILED = 3
+    CANCELLED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """What a job declares at submission; nothing about its future.
+
+    ``configurations`` are batch sizes (or model sizes after pruning) in declared order,
+    and ``epoch_seconds`` the profiled seconds per epoch of each, ``nan`` where unknown.
+    """
+
+    id: str
+    arrival_seconds: float
+    gpus: int
+    epochs: int
+    configurations: tuple[int, ...]
+    epoch_seconds: tuple[float, ...]
+    adaptation: Adaptation = Adaptation.STATIC
+    model: str = ""
+    tenant: str = "default"
+    weight: float = 1.0
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Regime:
+    """A run of epochs in one configuration, with the true seconds per epoch."""
+
+    configuration: int
+    epochs: int
+    epoch_seconds: float
+
+    @property
+    def seconds(self) -> float:
+        return self.epochs * self.epoch_seconds
+
+
+_NOTHING: Mapping[str, object] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class TraceJob:
+    """A job of a trace: its declaration and the truth. ``extra`` keeps unknown fields."""
+
+    spec: JobSpec
+    regimes: tuple[Regime, ...]
+    extra: Mapping[str, object] = field(default=_NOTHING)
+
+    @property
+    def exclusive_seconds(self) -> float:
+        """Exclusive runtime ``X``: what the job takes alone, without restarts."""
+        return sum(regime.seconds for regime in self.regimes)

@@ -1,0 +1,46 @@
+"""What a policy is: one class with one method, view and forecast in, decision out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from shockwave.model.view import Floats, Ints, View
+from shockwave.plan.explain import Explanation
+from shockwave.predict.base import Forecast
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Which jobs run in the coming round.
+
+    ``run`` holds positions in the view, most preferred first; together they fit the
+    cluster. ``stable`` promises that the same jobs would be chosen in every later round
+    until something changes, so that the loop need not ask again. A policy that plans
+    also says what its plan is worth (``welfare``), how far from optimal it can be at
+    most (``gap``, relative) and what a GPU-round costs in it (``price``).
+    """
+
+    run: Ints
+    stable: bool = False
+    welfare: float | None = None
+    gap: float | None = None
+    price: float | None = None
+    priority: Floats | None = None  # [job] what the order came from, larger runs first
+    explanation: Explanation | None = None
+
+
+class Policy(ABC):
+    """Chooses the jobs of the next round.
+
+    ``predictor`` names the predictor that the policy is meant to be fed by; simple
+    baselines assume that a job's present speed lasts (``reactive``).
+    """
+
+    name: ClassVar[str]
+    predictor: ClassVar[str] = "reactive"
+
+    @abstractmethod
+    def decide(self, view: View, forecast: Forecast) -> Decision:
+        """Called at the start of a round with at least one active job and one GPU."""
