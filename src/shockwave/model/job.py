@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from types import MappingProxyType
 
 
 class Adaptation(StrEnum):
@@ -75,16 +74,13 @@ class Regime:
         return self.epochs * self.epoch_seconds
 
 
-_NOTHING: Mapping[str, object] = MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True)
 class TraceJob:
     """A job of a trace: its declaration and the truth. ``extra`` keeps unknown fields."""
 
     spec: JobSpec
     regimes: tuple[Regime, ...]
-    extra: Mapping[str, object] = field(default=_NOTHING)
+    extra: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def exclusive_seconds(self) -> float:
