@@ -1,0 +1,1 @@
+"""The round loop, leases and the journal: pure, with the executor passed in."""

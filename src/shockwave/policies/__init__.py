@@ -1,0 +1,1 @@
+"""How to decide: view and forecast in, decision out; one policy a file."""

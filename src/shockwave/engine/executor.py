@@ -1,0 +1,88 @@
+"""The seam between deciding and running: four verbs and a clock.
+
+The loop orders, the executor obeys and reports. The simulated executor lives in virtual
+time, the live ones in real time; the loop cannot tell them apart.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+
+from shockwave.model.events import Event, Placement
+from shockwave.model.job import JobSpec
+from shockwave.model.view import Floats, Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Start a gang on exactly these GPUs. ``attempt`` counts its starts from 1."""
+
+    handle: int
+    job: JobSpec
+    placement: Placement
+    attempt: int
+    lease_end: float
+
+
+class Signal(StrEnum):
+    """What a running job can be told."""
+
+    RENEW = "renew"  # the lease goes on, nothing restarts
+    CHECKPOINT = "checkpoint"  # save now, go on
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What running jobs did since the last poll, one array element per job."""
+
+    handle: Ints
+    epochs_done: Floats
+    configuration: Ints  # index into the job's declared configurations
+    epoch_seconds: Floats  # measured in that configuration, nan where nothing was measured
+    productive_seconds: Floats  # since the last poll; negative where a crash undid work
+    held_seconds: Floats  # since the last poll, restarts included
+
+    @staticmethod
+    def none() -> Progress:
+        ints, floats = np.empty(0, dtype=np.int64), np.empty(0)
+        return Progress(ints, floats, ints, floats, floats, floats)
+
+
+@dataclass(frozen=True)
+class Poll:
+    """What happened since the last poll: events in order of time, and progress."""
+
+    events: list[Event] = field(default_factory=list)
+    progress: Progress = field(default_factory=Progress.none)
+
+
+class Executor(ABC):
+    """Runs gangs. Every method returns at once but ``poll``, which lets time pass."""
+
+    @abstractmethod
+    def launch(self, launches: Sequence[Launch]) -> None:
+        """Start these gangs."""
+
+    @abstractmethod
+    def signal(self, handles: Ints, signal: Signal, lease_end: float) -> None:
+        """Tell running jobs something; ``RENEW`` extends their lease to ``lease_end``."""
+
+    @abstractmethod
+    def stop(self, handles: Ints) -> None:
+        """End these leases: the jobs save their state and give up their GPUs."""
+
+    @abstractmethod
+    def poll(self, until: float) -> Poll:
+        """Let time pass to ``until`` and tell what happened."""
+
+    def quiet_until(self) -> float:
+        """A time before which nothing will happen by itself; the present if unknown.
+
+        Virtual time can know this and skip uneventful rounds. Real time cannot.
+        """
+        return 0.0

@@ -1,0 +1,58 @@
+"""The journal: everything that happened, in order, append-only."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from shockwave.model.errors import JournalError
+from shockwave.model.events import Event, from_record, to_record
+
+
+class Journal(ABC):
+    """Takes events in order. What was appended is never changed."""
+
+    @abstractmethod
+    def append(self, event: Event) -> None: ...
+
+
+class MemoryJournal(Journal):
+    """Keeps the events as a list: ``journal.events``."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def append(self, event: Event) -> None:
+        self.events.append(event)
+
+
+class FileJournal(Journal):
+    """Writes one JSON object a line; a context manager that flushes at the end."""
+
+    def __init__(self, path: Path) -> None:
+        self._file: IO[str] = path.open("w", encoding="utf-8")
+
+    def append(self, event: Event) -> None:
+        self._file.write(json.dumps(to_record(event), separators=(",", ":")) + "\n")
+
+    def __enter__(self) -> FileJournal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+def read_journal(path: Path) -> Iterator[Event]:
+    """The events of a journal file. Raises :class:`JournalError` with the line number."""
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise JournalError(f"{path}, line {number}: not JSON ({error.msg})") from error
+            if not isinstance(record, dict):
+                raise JournalError(f"{path}, line {number}: not an event: {line.strip()[:80]}")
+            yield from_record(record)

@@ -1,0 +1,164 @@
+"""Failures to inject into a simulation, and the file that schedules them.
+
+JSON Lines, one fault a line::
+
+    {"time": 3600, "event": "node-down", "node": "n3"}
+    {"time": 7200, "event": "node-up", "node": "n3", "gpus": 4}
+    {"time": 5000, "event": "job-crash", "job": "17"}
+    {"time": 9000, "event": "job-fail", "job": "18", "reason": "out of memory"}
+
+A crash takes a running job back to its last whole epoch and is retried; one that does not
+run then does not notice. A failure is final; a waiting job fails as soon as it runs.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from shockwave.model.cluster import Cluster, Node
+from shockwave.model.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something goes wrong (or right again) at ``time`` seconds."""
+
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFailure(Fault):
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecovery(Fault):
+    """A node comes back, or a new one joins."""
+
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class JobCrash(Fault):
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobFailure(Fault):
+    job: str
+    reason: str
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+    time: float = Field(ge=0, allow_inf_nan=False)
+
+
+class _NodeDown(_Line):
+    event: Literal["node-down"]
+    node: str
+
+    def fault(self) -> Fault:
+        return NodeFailure(self.time, self.node)
+
+
+class _NodeUp(_Line):
+    event: Literal["node-up"]
+    node: str
+    gpus: int = Field(ge=1)
+
+    def fault(self) -> Fault:
+        return NodeRecovery(self.time, Node(self.node, self.gpus))
+
+
+class _JobCrash(_Line):
+    event: Literal["job-crash"]
+    job: str
+
+    def fault(self) -> Fault:
+        return JobCrash(self.time, self.job)
+
+
+class _JobFail(_Line):
+    event: Literal["job-fail"]
+    job: str
+    reason: str = "injected failure"
+
+    def fault(self) -> Fault:
+        return JobFailure(self.time, self.job, self.reason)
+
+
+_LINE: TypeAdapter[_NodeDown | _NodeUp | _JobCrash | _JobFail] = TypeAdapter(
+    Annotated[_NodeDown | _NodeUp | _JobCrash | _JobFail, Field(discriminator="event")]
+)
+
+
+def read_faults(path: Path, cluster: Cluster, job_ids: set[str]) -> list[Fault]:
+    """The faults of a schedule file, in order of time.
+
+    Raises :class:`InputError` naming the line for anything that cannot happen: a node that
+    goes down without being up, one that comes up twice, a job that the trace does not have.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read the fault schedule: {error}", source=str(path)) from error
+    numbered = [
+        (number, _parse(line, path, number))
+        for number, line in enumerate(text.splitlines(), start=1)
+        if line.strip()
+    ]
+    numbered.sort(key=lambda item: item[1].time)
+    up = {node.id for node in cluster.nodes}
+    for number, fault in numbered:
+        _check(fault, up, job_ids, source=str(path), place=f"line {number}")
+    return [fault for _, fault in numbered]
+
+
+def _parse(line: str, path: Path, number: int) -> Fault:
+    try:
+        return _LINE.validate_python(json.loads(line)).fault()
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"not JSON: {error.msg}", source=str(path), place=f"line {number}", value=line
+        ) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "line"
+        raise InputError(
+            f"{field}: {first['msg']}",
+            source=str(path),
+            place=f"line {number}",
+            value=first["input"],
+            hint="Events are node-down, node-up, job-crash and job-fail",
+        ) from error
+
+
+def _check(fault: Fault, up: set[str], job_ids: set[str], *, source: str, place: str) -> None:
+    match fault:
+        case NodeFailure():
+            if fault.node not in up:
+                raise InputError(
+                    "this node is not up then",
+                    source=source,
+                    place=place,
+                    value=fault.node,
+                    hint=f"Nodes that are up: {', '.join(sorted(up)[:8]) or 'none'}",
+                )
+            up.remove(fault.node)
+        case NodeRecovery():
+            if fault.node.id in up:
+                raise InputError(
+                    "this node is up already", source=source, place=place, value=fault.node.id
+                )
+            up.add(fault.node.id)
+        case JobCrash() | JobFailure():
+            if fault.job not in job_ids:
+                raise InputError(
+                    "the trace has no such job", source=source, place=place, value=fault.job
+                )

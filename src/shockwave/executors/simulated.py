@@ -1,0 +1,213 @@
+"""Virtual time: runs the true regimes of a trace, as fast as arrays can.
+
+Progress is kept as exclusive seconds done. A job that starts spends ``restart_seconds``
+without progress; regimes change at epoch boundaries, mid-round too; a job that ends
+mid-round ends at that very time. A crash or a lost node takes a job back to its last
+whole epoch, where its last checkpoint is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from shockwave.engine.executor import Executor, Launch, Poll, Progress, Signal
+from shockwave.executors.faults import Fault, JobCrash, JobFailure, NodeFailure, NodeRecovery
+from shockwave.model.events import (
+    Event,
+    JobFailed,
+    JobFinished,
+    JobStopped,
+    NodeDown,
+    NodeUp,
+    RegimeChanged,
+    StopReason,
+)
+from shockwave.model.job import TraceJob
+from shockwave.model.view import Ints
+
+_TINY = 1e-7  # seconds; what is left of a job after rounding is not left
+
+
+class SimulatedExecutor(Executor):
+    """Holds the truth of a trace and lets virtual time pass."""
+
+    def __init__(
+        self, jobs: Sequence[TraceJob], restart_seconds: float, faults: Sequence[Fault] = ()
+    ) -> None:
+        count = len(jobs)
+        self.now = 0.0
+        self._restart_seconds = restart_seconds
+        self._jobs = {job.spec.id: job for job in jobs}
+        self._faults = sorted(faults, key=lambda fault: fault.time)
+        self._truth: list[TraceJob | None] = [None] * count  # by handle
+        self._handles: dict[str, int] = {}
+        self._doomed: dict[str, JobFailure] = {}  # fail as soon as they run
+        self._nodes_of: dict[int, tuple[str, ...]] = {}
+        self._running: Ints = np.empty(0, dtype=np.int64)
+        self._regime = np.zeros(count, dtype=np.int64)
+        self._configuration = np.zeros(count, dtype=np.int64)
+        self._work = np.zeros(count)  # exclusive seconds done
+        self._reported = np.zeros(count)  # ... up to the last poll
+        self._total = np.zeros(count)
+        self._overhead = np.zeros(count)  # seconds left of the restart
+        self._regime_start = np.zeros(count)  # exclusive seconds
+        self._regime_end = np.zeros(count)
+        self._regime_epoch = np.zeros(count)  # epochs done when the regime began
+        self._epoch_seconds = np.ones(count)
+
+    # The four verbs.
+
+    def launch(self, launches: Sequence[Launch]) -> None:
+        for order in launches:
+            handle = order.handle
+            self._nodes_of[handle] = tuple(node for node, _ in order.placement)
+            if self._truth[handle] is None:
+                self._begin(handle, self._jobs[order.job.id])
+            if order.job.id in self._doomed:
+                self._faults.insert(0, self._doomed.pop(order.job.id))
+        handles = np.array([order.handle for order in launches], dtype=np.int64)
+        self._overhead[handles] = self._restart_seconds
+        self._running = np.concatenate([self._running, handles])
+
+    def signal(self, handles: Ints, signal: Signal, lease_end: float) -> None:
+        """Leases go on by themselves in virtual time, and nothing needs saving."""
+
+    def stop(self, handles: Ints) -> None:
+        self._running = self._running[~np.isin(self._running, handles)]
+
+    def poll(self, until: float) -> Poll:
+        events: list[Event] = []
+        before = self._running
+        started = self.now
+        while self._faults and self._faults[0].time <= until:
+            fault = self._faults.pop(0)
+            self._advance(max(fault.time, self.now), events)
+            self._inject(fault, events)
+        self._advance(until, events)
+        return Poll(events, self._progress(before, until - started))
+
+    def quiet_until(self) -> float:
+        fault = self._faults[0].time if self._faults else math.inf
+        if len(self._running) == 0:
+            return fault
+        rows = self._running
+        left = np.minimum(self._regime_end[rows], self._total[rows]) - self._work[rows]
+        return min(fault, self.now + float((self._overhead[rows] + left).min()))
+
+    # How time passes.
+
+    def _begin(self, handle: int, job: TraceJob) -> None:
+        self._truth[handle] = job
+        self._handles[job.spec.id] = handle
+        self._total[handle] = job.exclusive_seconds
+        self._enter(handle, 0)
+
+    def _enter(self, handle: int, index: int) -> RegimeChanged:
+        job = self._truth[handle]
+        assert job is not None  # launched before it runs
+        regime = job.regimes[index]
+        if index:
+            previous = job.regimes[index - 1]
+            self._regime_start[handle] += previous.seconds
+            self._regime_epoch[handle] += previous.epochs
+        self._regime[handle] = index
+        self._regime_end[handle] = self._regime_start[handle] + regime.seconds
+        self._epoch_seconds[handle] = regime.epoch_seconds
+        self._configuration[handle] = job.spec.configurations.index(regime.configuration)
+        return RegimeChanged(
+            self.now, job.spec.id, int(self._regime_epoch[handle]), regime.configuration
+        )
+
+    def _advance(self, until: float, events: list[Event]) -> None:
+        rows = self._running
+        seconds = until - self.now
+        if len(rows) == 0 or seconds <= 0:
+            self.now = max(self.now, until)
+            return
+        before = self._work[rows]
+        overhead = self._overhead[rows]
+        productive_from = self.now + overhead
+        after = before + np.maximum(seconds - overhead, 0.0)
+        self._overhead[rows] = np.maximum(overhead - seconds, 0.0)
+        self._work[rows] = np.minimum(after, self._total[rows])
+        happened: list[Event] = []
+        ended = after >= self._total[rows] - _TINY
+        crossing = np.flatnonzero((after >= self._regime_end[rows] - _TINY) | ended)
+        for position in crossing.tolist():
+            handle = int(rows[position])
+            began = float(productive_from[position] - before[position])
+            happened += self._cross(handle, float(after[position]), began, bool(ended[position]))
+        events += sorted(happened, key=lambda event: event.time)
+        if ended.any():
+            self._running = rows[~ended]
+        self.now = until
+
+    def _cross(self, handle: int, work: float, began: float, ended: bool) -> list[Event]:
+        """Regime changes and the end of one job; ``began`` + work done = the time of it."""
+        job = self._truth[handle]
+        assert job is not None
+        events: list[Event] = []
+        while self._regime[handle] + 1 < len(job.regimes) and (
+            ended or work >= self._regime_end[handle] - _TINY
+        ):
+            time = began + float(self._regime_end[handle])
+            change = self._enter(handle, int(self._regime[handle]) + 1)
+            events.append(RegimeChanged(time, change.job, change.epoch, change.configuration))
+        if ended:
+            total = float(self._total[handle])
+            self._work[handle] = total
+            events.append(JobFinished(began + total, job.spec.id, total))
+        return events
+
+    def _progress(self, rows: Ints, seconds: float) -> Progress:
+        work = self._work[rows]
+        in_regime = (work - self._regime_start[rows]) / self._epoch_seconds[rows]
+        productive = work - self._reported[rows]
+        self._reported[rows] = work
+        return Progress(
+            handle=rows,
+            epochs_done=self._regime_epoch[rows] + in_regime,
+            configuration=self._configuration[rows],
+            epoch_seconds=np.where(in_regime >= 1.0, self._epoch_seconds[rows], np.nan),
+            productive_seconds=productive,
+            held_seconds=np.full(len(rows), seconds),
+        )
+
+    # Faults.
+
+    def _inject(self, fault: Fault, events: list[Event]) -> None:
+        match fault:
+            case NodeFailure():
+                lost = [h for h in self._running.tolist() if fault.node in self._nodes_of[h]]
+                events += [self._lose(handle, StopReason.NODE_LOST) for handle in lost]
+                events.append(NodeDown(self.now, fault.node))
+            case NodeRecovery():
+                events.append(NodeUp(self.now, fault.node))
+            case JobCrash():
+                crashed = self._handles.get(fault.job)
+                if crashed is not None and crashed in self._running:
+                    events.append(self._lose(crashed, StopReason.CRASHED))
+            case JobFailure():
+                failing = self._handles.get(fault.job)
+                if failing is not None and failing in self._running:
+                    self._drop(failing)
+                    events.append(JobFailed(self.now, fault.job, fault.reason))
+                else:
+                    self._doomed[fault.job] = fault
+
+    def _lose(self, handle: int, reason: StopReason) -> JobStopped:
+        """A job dies and falls back to its last whole epoch."""
+        self._drop(handle)
+        seconds = self._epoch_seconds[handle]
+        start = self._regime_start[handle]
+        whole = math.floor((self._work[handle] - start) / seconds + 1e-9)
+        self._work[handle] = start + whole * seconds
+        job = self._truth[handle]
+        assert job is not None
+        return JobStopped(self.now, job.spec.id, float(self._regime_epoch[handle] + whole), reason)
+
+    def _drop(self, handle: int) -> None:
+        self._running = self._running[self._running != handle]

@@ -1,0 +1,113 @@
+"""A whole simulation: a trace, a cluster and a policy in, a journal out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from shockwave.engine.journal import Journal, MemoryJournal
+from shockwave.engine.loop import Arrivals, Observer, RoundLoop, Rounds
+from shockwave.executors.faults import Fault
+from shockwave.executors.simulated import SimulatedExecutor
+from shockwave.model.cluster import Cluster
+from shockwave.model.errors import InputError
+from shockwave.model.events import Event, RunEnded, RunStarted
+from shockwave.model.job import JobSpec, Regime, TraceJob
+from shockwave.policies.base import Policy
+from shockwave.predict.base import Predictor
+from shockwave.version import __version__
+
+
+class TraceArrivals(Arrivals):
+    """Hands out the jobs of a trace when their time has come."""
+
+    def __init__(self, jobs: Sequence[TraceJob]) -> None:
+        self._jobs = jobs
+        self._next = 0
+
+    def due(self, now: float) -> list[JobSpec]:
+        first = self._next
+        while self._next < len(self._jobs) and self.next_arrival() <= now:
+            self._next += 1
+        return [job.spec for job in self._jobs[first : self._next]]
+
+    def next_arrival(self) -> float:
+        if self._next == len(self._jobs):
+            return math.inf
+        return self._jobs[self._next].spec.arrival_seconds
+
+
+class TraceTruth:
+    """The true regimes by handle, for clairvoyant predictors and nobody else."""
+
+    def __init__(self, jobs: Sequence[TraceJob]) -> None:
+        self._jobs = by_arrival(jobs)
+
+    def regimes(self, handle: int) -> tuple[Regime, ...]:
+        return self._jobs[handle].regimes
+
+
+def by_arrival(jobs: Sequence[TraceJob]) -> list[TraceJob]:
+    """The order in which a simulation submits jobs, and so numbers their handles."""
+    return sorted(jobs, key=lambda job: job.spec.arrival_seconds)
+
+
+def simulate(
+    jobs: Sequence[TraceJob],
+    cluster: Cluster,
+    policy: Policy,
+    predictor: Predictor,
+    *,
+    rounds: Rounds | None = None,
+    faults: Sequence[Fault] = (),
+    journal: Journal | None = None,
+    trace: str = "",
+    seed: int = 0,
+    observers: Sequence[Observer] = (),
+    on_progress: Callable[[int], None] | None = None,
+) -> list[Event]:
+    """Run the whole trace and return the events (none if a ``journal`` was given).
+
+    ``on_progress`` is told the number of jobs that have left after every decision.
+    Raises :class:`InputError` for a gang that the cluster can never hold.
+    """
+    rounds = rounds or Rounds()
+    largest = max(jobs, key=lambda job: job.spec.gpus, default=None)
+    if largest is not None and largest.spec.gpus > cluster.gpus:
+        raise InputError(
+            f"job {largest.spec.id} needs {largest.spec.gpus} GPUs at once, "
+            f"but the cluster has {cluster.gpus}",
+            source=trace or None,
+            hint=f"Simulate at least --gpus {largest.spec.gpus}",
+        )
+    ordered = by_arrival(jobs)
+    memory = MemoryJournal()
+    target = journal or memory
+    loop = RoundLoop(
+        policy=policy,
+        predictor=predictor,
+        executor=SimulatedExecutor(ordered, rounds.restart_seconds, faults),
+        arrivals=TraceArrivals(ordered),
+        cluster=cluster,
+        journal=target,
+        rounds=rounds,
+        observers=observers,
+    )
+    target.append(
+        RunStarted(
+            0.0,
+            policy=policy.name,
+            predictor=predictor.name,
+            trace=trace,
+            nodes=cluster.nodes,
+            round_seconds=rounds.round_seconds,
+            restart_seconds=rounds.restart_seconds,
+            seed=seed,
+            version=__version__,
+        )
+    )
+    while loop.step():
+        if on_progress is not None:
+            on_progress(len(loop.table) - len(loop.table.active))
+    target.append(RunEnded(loop.now, loop.rounds_scheduled))
+    return memory.events

@@ -1,0 +1,62 @@
+"""From an order of jobs to the jobs that run: the mechanisms that policies share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shockwave.model.view import Floats, Ints, View
+
+
+def fill(order: Ints, gpus: Ints, capacity: int) -> Ints:
+    """Take gangs in ``order``, skipping those that no longer fit. Work conserving.
+
+    >>> fill(np.array([2, 0, 1, 3]), gpus=np.array([4, 8, 2, 1]), capacity=7).tolist()
+    [2, 0, 3]
+    """
+    taken: list[Ints] = []
+    left = capacity
+    rest = order[gpus[order] <= left]
+    while len(rest):
+        total = np.cumsum(gpus[rest])
+        prefix = int(np.searchsorted(total, left, side="right"))
+        taken.append(rest[:prefix])
+        if prefix:
+            left -= int(total[prefix - 1])
+        rest = rest[prefix:]
+        rest = rest[gpus[rest] <= left]
+    return np.concatenate(taken) if taken else np.empty(0, dtype=np.int64)
+
+
+def largest_first(priority: Floats) -> Ints:
+    """Positions by falling priority; ties go to the job that was submitted first."""
+    return np.argsort(-priority, kind="stable")
+
+
+def run_by_share(view: View, share: Floats) -> tuple[Ints, Floats]:
+    """Rounds from shares: whoever is furthest behind its share of time comes first.
+
+    ``priority = x / ((received + round/2) / (elapsed + round))``. Returns the jobs that
+    run and the priorities.
+    """
+    received = view.received_seconds + view.round_seconds / 2
+    priority = share * (view.elapsed + view.round_seconds) / received
+    return fill(largest_first(priority), view.gpus, view.gpus_total), priority
+
+
+def equal_level(caps: Floats, weights: Floats, capacity: float) -> float:
+    """Water-filling: the level ``L`` with ``sum(min(cap, weight * L)) = capacity``.
+
+    Exact, by sorting the levels at which jobs reach their cap. Infinite where all caps
+    together stay within the capacity.
+
+    >>> equal_level(np.array([1.0, 4.0, 4.0]), np.ones(3), capacity=6.0)
+    2.5
+    """
+    if caps.sum() <= capacity:
+        return float("inf")
+    full_at = caps / weights
+    order = np.argsort(full_at)
+    filled = np.concatenate([[0.0], np.cumsum(caps[order])])[:-1]
+    open_weight = weights.sum() - np.concatenate([[0.0], np.cumsum(weights[order])])[:-1]
+    level = (capacity - filled) / open_weight
+    return float(level[np.argmax(level <= full_at[order])])

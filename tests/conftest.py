@@ -1,0 +1,27 @@
+"""Fixtures that every test may use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(scope="session")
+def shared_traces() -> Path:
+    """The paper's workloads, where they are at hand."""
+    path = SHARED / "traces"
+    if not path.is_dir():
+        pytest.skip("the paper's traces are not beside this checkout")
+    return path
+
+
+@pytest.fixture(scope="session")
+def shared_reference() -> Path:
+    """Figures of the original system, where they are at hand."""
+    path = SHARED / "reference" / "results.json"
+    if not path.is_file():
+        pytest.skip("the original's figures are not beside this checkout")
+    return path
