@@ -226,11 +226,13 @@ class RoundLoop:
     # 5. Place: who stops, who starts where, who stays.
 
     def _diff(self, chosen: Ints) -> tuple[Ints, Ints, Ints]:
-        active = self.table.active
-        held = active[self.table.state[active] == JobState.RUNNING]
-        stays = np.isin(held, chosen, assume_unique=True)
-        starts = np.isin(chosen, held, assume_unique=True, invert=True)
-        return held[~stays], chosen[starts], held[stays]
+        """Who stops, who starts, who goes on."""
+        state, active = self.table.state, self.table.active
+        goes_on = state[chosen] == JobState.RUNNING
+        continuing = chosen[goes_on]
+        held = active[state[active] == JobState.RUNNING]
+        stopped = held[:0] if len(held) == len(continuing) else np.setdiff1d(held, continuing)
+        return stopped, chosen[~goes_on], continuing
 
     # 6. Act: through the executor's verbs only.
 

@@ -41,6 +41,7 @@ class SimulatedExecutor(Executor):
         self.now = 0.0
         self._restart_seconds = restart_seconds
         self._jobs = {job.spec.id: job for job in jobs}
+        self._news: list[Event] = []  # to tell at the next poll
         self._faults = sorted(faults, key=lambda fault: fault.time)
         self._truth: list[TraceJob | None] = [None] * count  # by handle
         self._handles: dict[str, int] = {}
@@ -79,7 +80,7 @@ class SimulatedExecutor(Executor):
         self._running = self._running[~np.isin(self._running, handles)]
 
     def poll(self, until: float) -> Poll:
-        events: list[Event] = []
+        events, self._news = self._news, []
         before = self._running
         started = self.now
         while self._faults and self._faults[0].time <= until:
@@ -90,6 +91,8 @@ class SimulatedExecutor(Executor):
         return Poll(events, self._progress(before, until - started))
 
     def quiet_until(self) -> float:
+        if self._news:
+            return self.now
         fault = self._faults[0].time if self._faults else math.inf
         if len(self._running) == 0:
             return fault
@@ -103,7 +106,7 @@ class SimulatedExecutor(Executor):
         self._truth[handle] = job
         self._handles[job.spec.id] = handle
         self._total[handle] = job.exclusive_seconds
-        self._enter(handle, 0)
+        self._news.append(self._enter(handle, 0))
 
     def _enter(self, handle: int, index: int) -> RegimeChanged:
         job = self._truth[handle]

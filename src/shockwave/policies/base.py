@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from shockwave.model.view import Floats, Ints, View
 from shockwave.plan.explain import Explanation
@@ -40,6 +40,11 @@ class Policy(ABC):
 
     name: ClassVar[str]
     predictor: ClassVar[str] = "reactive"
+
+    @classmethod
+    def seeded(cls, seed: int) -> Self:
+        """A fresh instance; policies that sample override this to take the seed."""
+        return cls()
 
     @abstractmethod
     def decide(self, view: View, forecast: Forecast) -> Decision:

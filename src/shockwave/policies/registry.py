@@ -6,9 +6,8 @@ the policy's and whose value is the class, e.g. ``my-policy = "my_package:MyPoli
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
-
 from shockwave.model.errors import InputError
+from shockwave.model.plugins import plug_ins
 from shockwave.policies.allox import Allox
 from shockwave.policies.base import Policy
 from shockwave.policies.fifo import Fifo
@@ -31,31 +30,15 @@ _BUILT_IN: tuple[type[Policy], ...] = (
 def available() -> list[str]:
     """The names of all policies, built-in ones first."""
     built_in = [policy.name for policy in _BUILT_IN]
-    return built_in + sorted(set(_plug_ins()) - set(built_in))
+    return built_in + [name for name in plug_ins(GROUP, Policy) if name not in built_in]
 
 
-def create(name: str) -> Policy:
+def create(name: str, *, seed: int = 0) -> Policy:
     """A fresh instance of the policy. Raises :class:`InputError` naming what exists."""
-    for policy in _BUILT_IN:
-        if policy.name == name:
-            return policy()
-    plug_in = _plug_ins().get(name)
+    classes = {policy.name: policy for policy in _BUILT_IN}
+    if name in classes:
+        return classes[name].seeded(seed)
+    plug_in = plug_ins(GROUP, Policy).get(name)
     if plug_in is None:
         raise InputError("no such policy", value=name, hint=f"There are: {', '.join(available())}")
-    return _load(plug_in)
-
-
-def _plug_ins() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=GROUP)}
-
-
-def _load(point: EntryPoint) -> Policy:
-    try:
-        policy = point.load()()
-    except Exception as error:  # a plug-in may fail in any way; say whose fault it is
-        raise InputError(
-            f"the plug-in {point.value!r} for policy {point.name!r} does not load: {error}"
-        ) from error
-    if not isinstance(policy, Policy):
-        raise InputError(f"the plug-in {point.value!r} is not a shockwave Policy", value=policy)
-    return policy
+    return plug_in.load_class().seeded(seed)

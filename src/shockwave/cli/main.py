@@ -1,0 +1,44 @@
+"""The command line: ``shockwave COMMAND``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from shockwave.cli import trace
+from shockwave.cli.simulate import simulate
+from shockwave.version import __version__
+
+app = typer.Typer(
+    name="shockwave",
+    help="Schedule training jobs that adapt while they run: plan ahead, share fairly.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.command()(simulate)
+app.add_typer(trace.app, name="trace")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"shockwave {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Version.")
+    ] = False,
+) -> None:
+    """Options that come before the command."""
+
+
+def main() -> None:
+    app()
+
+
+if __name__ == "__main__":
+    main()

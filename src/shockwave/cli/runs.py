@@ -1,0 +1,144 @@
+"""Many simulations of one question: every policy with every seed, over all cores."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from functools import lru_cache
+from multiprocessing.sharedctypes import SynchronizedArray
+from pathlib import Path
+
+from shockwave.engine.journal import FileJournal, MemoryJournal
+from shockwave.engine.loop import Observer, Rounds
+from shockwave.executors.faults import Fault
+from shockwave.executors.simulation import TraceTruth, simulate
+from shockwave.measure import RunHistory, fold_history, summarize
+from shockwave.measure.summary import Summary
+from shockwave.model.cluster import Cluster
+from shockwave.model.job import TraceJob
+from shockwave.policies import registry as policies
+from shockwave.predict import registry as predictors
+from shockwave.traces import load
+from shockwave.traces.recipe import is_recipe
+
+_WORTH_A_PROCESS = 3_000  # simulated jobs; starting a process costs about as much
+
+
+@dataclass(frozen=True)
+class Run:
+    """One simulation to do."""
+
+    trace: str
+    policy: str
+    seed: int
+    cluster: Cluster
+    rounds: Rounds
+    predictor: str | None = None
+    faults: tuple[Fault, ...] = ()
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What came of it."""
+
+    summary: Summary
+    history: RunHistory
+
+
+# Told the index of a run and how many of its jobs have left.
+OnProgress = Callable[[int, int], None]
+
+
+def load_jobs(trace: str, seed: int) -> list[TraceJob]:
+    """The jobs of a file, or of a recipe drawn with ``seed``. Read once per process."""
+    return _load(trace, seed if is_recipe(trace) else None)
+
+
+@lru_cache(maxsize=32)
+def _load(trace: str, seed: int | None) -> list[TraceJob]:
+    return load(trace, seed=seed)
+
+
+def execute(
+    run: Run,
+    *,
+    on_progress: Callable[[int], None] | None = None,
+    observers: Sequence[Observer] = (),
+    journal_path: Path | None = None,
+) -> RunResult:
+    """Simulate and measure one run."""
+    jobs = load_jobs(run.trace, run.seed)
+    start = time.perf_counter()
+    policy = policies.create(run.policy, seed=run.seed)
+    predictor = predictors.create(run.predictor or policy.predictor, truth=TraceTruth(jobs))
+    journal = MemoryJournal()
+    simulate(
+        jobs,
+        run.cluster,
+        policy,
+        predictor,
+        rounds=run.rounds,
+        faults=run.faults,
+        journal=journal,
+        trace=run.trace,
+        seed=run.seed,
+        observers=observers,
+        on_progress=on_progress,
+    )
+    wall_seconds = time.perf_counter() - start
+    if journal_path is not None:
+        with FileJournal(journal_path) as file:
+            for event in journal.events:
+                file.append(event)
+    history = fold_history(journal.events)
+    return RunResult(summarize(history, wall_seconds=wall_seconds), history)
+
+
+def execute_all(
+    runs: Sequence[Run], workers: int | None, on_progress: OnProgress
+) -> list[RunResult]:
+    """All runs, in order; in this process where others would not pay off."""
+    work = sum(len(load_jobs(run.trace, run.seed)) for run in runs)
+    if workers is None:
+        workers = 1 if work < _WORTH_A_PROCESS else os.cpu_count() or 1
+    if min(workers, len(runs)) == 1:
+        return [
+            execute(run, on_progress=lambda done, index=index: on_progress(index, done))  # type: ignore[misc]
+            for index, run in enumerate(runs)
+        ]
+    return _in_processes(runs, min(workers, len(runs)), on_progress)
+
+
+_done: SynchronizedArray[int]
+
+
+def _share(done: SynchronizedArray[int]) -> None:
+    global _done
+    _done = done
+
+
+def _execute_shared(index: int, run: Run) -> RunResult:
+    def note(done: int) -> None:
+        _done[index] = done
+
+    return execute(run, on_progress=note)
+
+
+def _in_processes(runs: Sequence[Run], workers: int, on_progress: OnProgress) -> list[RunResult]:
+    # Not forked: a fork of a process with threads (the progress display) can deadlock.
+    context = multiprocessing.get_context("spawn")
+    done: SynchronizedArray[int] = context.Array("q", len(runs))
+    with ProcessPoolExecutor(workers, context, initializer=_share, initargs=(done,)) as pool:
+        futures = [pool.submit(_execute_shared, index, run) for index, run in enumerate(runs)]
+        try:
+            while wait(futures, timeout=0.2).not_done:
+                for index, count in enumerate(list(done)):
+                    on_progress(index, count)
+            return [future.result() for future in futures]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise

@@ -1,0 +1,209 @@
+"""``shockwave simulate``: which scheduler would serve this workload best?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from shockwave.cli.console import console, duration, note, one_line_errors, progress_bar
+from shockwave.cli.runs import Run, RunResult, execute_all, load_jobs
+from shockwave.engine.loop import Rounds
+from shockwave.executors.faults import read_faults
+from shockwave.measure import aggregate
+from shockwave.measure.report import write_report
+from shockwave.measure.summary import Summary
+from shockwave.model.cluster import Cluster
+from shockwave.model.errors import InputError
+from shockwave.model.files import atomic_writer, check_writable
+from shockwave.policies import registry as policies
+from shockwave.predict import registry as predictors
+from shockwave.traces.recipe import is_recipe
+
+TraceArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TRACE",
+        help="A trace file, or a recipe such as 'generated:jobs=120,span_hours=1.5'.",
+        show_default=False,
+    ),
+]
+
+
+def simulate(
+    trace: TraceArgument,
+    gpus: Annotated[int, typer.Option(help="GPUs of the cluster.", show_default=False)],
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy", "-p", help="Repeat to compare several. Default: all.", show_default=False
+        ),
+    ] = None,
+    gpus_per_node: Annotated[int, typer.Option(help="GPUs on each node.")] = 4,
+    round_seconds: Annotated[float, typer.Option("--round", help="Seconds a round lasts.")] = 120.0,
+    restart_seconds: Annotated[
+        float, typer.Option("--restart", help="Seconds that a start costs a job.")
+    ] = 20.0,
+    predictor: Annotated[
+        str | None,
+        typer.Option(help="Feed every policy from this predictor instead of its own."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of recipes and of policies that sample.")] = 0,
+    seeds: Annotated[
+        int, typer.Option(help="Run this many seeds; means with 95 % intervals.", min=1)
+    ] = 1,
+    faults: Annotated[
+        Path | None, typer.Option(help="Failures to inject (JSON Lines, see docs).")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes to use. Default: as many as pay off.", min=1)
+    ] = None,
+    json_path: Annotated[
+        Path | None, typer.Option("--json", help="Write the figures to this file.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write a report to this HTML file.")] = None,
+) -> None:
+    """Simulate a workload under one or several policies and compare them."""
+    with one_line_errors():
+        names = list(dict.fromkeys(policy or policies.available()))
+        for name in names:
+            policies.create(name)  # a wrong name is an error before anything runs
+        if predictor is not None and predictor not in predictors.names():
+            predictors.create(predictor)
+        for path in (json_path, report):
+            if path is not None:
+                check_writable(path)
+        cluster = Cluster.uniform(gpus, gpus_per_node)
+        rounds = _rounds(round_seconds, restart_seconds)
+        jobs = load_jobs(trace, seed)
+        injected = (
+            ()
+            if faults is None
+            else tuple(read_faults(faults, cluster, {job.spec.id for job in jobs}))
+        )
+        runs = [
+            Run(trace, name, seed + offset, cluster, rounds, predictor, injected)
+            for name in names
+            for offset in range(seeds)
+        ]
+        results = _execute(runs, workers)
+        groups = [results[i : i + seeds] for i in range(0, len(results), seeds)]
+        rows = [_row(group) for group in groups]
+        console.print(comparison_table(rows, title=_title(trace, len(jobs), cluster, seeds)))
+        if seeds > 1 and not is_recipe(trace):
+            note("The trace is a file: seeds vary only policies that sample, not the workload.")
+        if json_path is not None:
+            _write_json(json_path, [result.summary for result in results] if seeds == 1 else rows)
+        if report is not None:
+            write_report(
+                report,
+                [(group[0].summary, group[0].history) for group in groups],
+                title=_title(trace, len(jobs), cluster, seeds),
+                aggregates=rows if seeds > 1 else None,
+            )
+            note(f"Report: {report}")
+
+
+def comparison_table(rows: list[Summary], title: str) -> Table:
+    """One row a policy; figures may be numbers or means with intervals."""
+    table = Table(title=title, title_justify="left", title_style="bold")
+    table.add_column("policy", style="bold", no_wrap=True)
+    for header in (
+        "makespan", "/ bound", "mean JCT", "p99 JCT", "worst FTF\nstatic", "unfair",
+        "worst FTF\nthemis", "unfair", "worst FTF\negalit.", "unfair", "util.", "restarts",
+        "decision\np95",
+    ):  # fmt: skip
+        table.add_column(header, justify="right", no_wrap=True)
+    for row in rows:
+        ratio = _ratio(row["makespan_seconds"], row["makespan_lower_bound_seconds"])
+        table.add_row(
+            str(row["policy"]),
+            _show(row["makespan_seconds"], duration),
+            ratio,
+            _show(row["mean_jct_seconds"], duration),
+            _show(row["p99_jct_seconds"], duration),
+            *(
+                _show(row[f"{figure}_{name}"], form)
+                for name in ("static", "themis", "egalitarian")
+                for figure, form in (("worst_ftf", _decimal), ("unfair", _percent))
+            ),
+            _show(row["utilization"], _percent),
+            _show(row["restarts"], lambda value: f"{value:,.0f}"),
+            _show(row["plan_seconds_p95"], duration),
+        )
+    return table
+
+
+def _execute(runs: list[Run], workers: int | None) -> list[RunResult]:
+    with progress_bar() as bar:
+        tasks = [
+            bar.add_task(
+                run.policy + (f" #{run.seed}" if runs[0].seed != runs[-1].seed else ""),
+                total=len(load_jobs(run.trace, run.seed)),
+                visible=False,
+            )
+            for run in runs
+        ]
+
+        def show(index: int, done: int) -> None:
+            bar.update(tasks[index], completed=done, visible=done > 0)
+
+        return execute_all(runs, workers, show)
+
+
+def _rounds(round_seconds: float, restart_seconds: float) -> Rounds:
+    if not round_seconds > 0:
+        raise InputError("must be above 0", place="--round", value=round_seconds)
+    if not 0 <= restart_seconds < round_seconds:
+        raise InputError(
+            "must be at least 0 and below --round, or no job would ever make progress",
+            place="--restart",
+            value=restart_seconds,
+        )
+    return Rounds(round_seconds, restart_seconds)
+
+
+def _row(group: list[RunResult]) -> Summary:
+    summaries = [result.summary for result in group]
+    return summaries[0] if len(group) == 1 else aggregate(summaries)
+
+
+def _title(trace: str, jobs: int, cluster: Cluster, seeds: int) -> str:
+    name = trace if is_recipe(trace) else Path(trace).name
+    seeded = f", {seeds} seeds (mean ± 95 % interval)" if seeds > 1 else ""
+    return f"{name}: {jobs:,} jobs on {cluster.gpus:,} GPUs ({len(cluster.nodes)} nodes){seeded}"
+
+
+def _show(value: Any, form: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, dict):
+        mean = form(value["mean"])
+        interval = value["ci95"]
+        return mean if not interval else f"{mean} ± {form(interval)}"
+    return str(form(value))
+
+
+def _ratio(numerator: Any, denominator: Any) -> str:
+    if numerator is None or not denominator:
+        return "-"
+    if isinstance(numerator, dict):
+        numerator, denominator = numerator["mean"], denominator["mean"]
+    return _decimal(numerator / denominator)
+
+
+def _decimal(value: float) -> str:
+    return f"{value:.2f}"
+
+
+def _percent(value: float) -> str:
+    return f"{value:.1%}"
+
+
+def _write_json(path: Path, rows: list[Summary]) -> None:
+    with atomic_writer(path) as file:
+        json.dump(rows, file, indent=1)
+        file.write("\n")

@@ -1,0 +1,130 @@
+"""What every policy must do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from shockwave.executors.faults import Fault, JobCrash, NodeFailure, NodeRecovery
+from shockwave.executors.simulation import TraceTruth, by_arrival, simulate
+from shockwave.model.cluster import Cluster, Node
+from shockwave.model.events import Event, JobFinished, RoundDecided
+from shockwave.model.job import TraceJob
+from shockwave.model.view import Ints, View
+from shockwave.policies.base import Decision, Policy
+from shockwave.predict import registry as predictors
+from shockwave.predict.base import Forecast, Predictor
+from shockwave.testing.workloads import alter_future, random_jobs
+
+_SEEDS = range(6)
+
+
+class PolicyContract(ABC):
+    """Subclass it and say how to make the policy."""
+
+    cluster = Cluster.uniform(8, gpus_per_node=4)
+
+    @abstractmethod
+    def make(self) -> Policy:
+        """A fresh policy."""
+
+    def predictor(self, jobs: list[TraceJob]) -> Predictor:
+        return predictors.create(self.make().predictor, truth=TraceTruth(jobs))
+
+    @pytest.mark.parametrize("seed", _SEEDS)
+    def test_every_job_finishes(self, seed: int) -> None:
+        jobs = random_jobs(seed)
+        events = self._run(jobs)
+        assert {e.job for e in events if isinstance(e, JobFinished)} == {j.spec.id for j in jobs}
+
+    @pytest.mark.parametrize("seed", _SEEDS)
+    def test_no_gpu_idles_while_a_waiting_job_fits(self, seed: int) -> None:
+        def check(view: View, forecast: Forecast, decision: Decision) -> None:
+            waiting = np.ones(len(view), dtype=np.bool_)
+            waiting[decision.run] = False
+            free = view.gpus_total - int(view.gpus[decision.run].sum())
+            assert free >= 0, f"round {view.round}: more GPUs sold than there are"
+            fits = view.handle[waiting & (view.gpus <= free)]
+            assert len(fits) == 0, f"round {view.round}: {free} GPUs idle, jobs {fits} wait"
+
+        self._run(random_jobs(seed, count=20), observers=(check,))
+
+    @pytest.mark.parametrize("seed", _SEEDS)
+    def test_decisions_do_not_depend_on_the_future(self, seed: int) -> None:
+        """Alter the future after some round: every decision up to it stays the same."""
+        jobs = by_arrival(random_jobs(seed, count=16))
+        if self.predictor(jobs).clairvoyant:
+            pytest.skip("a clairvoyant policy is a bound, not a scheduler")
+        rng = np.random.default_rng(seed)
+        seen: list[tuple[int, bytes, Ints]] = []
+
+        def record(view: View, forecast: Forecast, decision: Decision) -> None:
+            known = np.full(len(jobs), -1)  # epochs whose configuration was seen
+            begun = view.received_seconds > 0
+            known[view.handle] = np.where(begun, np.floor(view.epochs_done + 1e-6) + 1, 0)
+            seen.append((view.round, view.handle[decision.run].tobytes(), known))
+
+        self._run(jobs, observers=(record,))
+        original = list(seen)
+        cut, _, known = original[int(rng.integers(len(original)))]
+        altered = [
+            alter_future(job, max(int(known[handle]), 0), rng)
+            if known[handle] >= 0 or job.spec.arrival_seconds > cut * 120
+            else job
+            for handle, job in enumerate(jobs)
+        ]
+        seen.clear()
+        self._run(altered, observers=(record,))
+        before = [(number, chosen) for number, chosen, _ in original if number <= cut]
+        again = [(number, chosen) for number, chosen, _ in seen if number <= cut]
+        assert again == before
+
+    @pytest.mark.parametrize("seed", _SEEDS)
+    def test_the_same_run_twice_gives_the_same_events(self, seed: int) -> None:
+        first, second = (
+            [_without_wall_clock(event) for event in self._run(random_jobs(seed))] for _ in range(2)
+        )
+        assert first == second
+
+    def test_survives_nodes_that_come_and_go_and_jobs_that_crash(self) -> None:
+        jobs = random_jobs(3, count=20)
+        faults: list[Fault] = [
+            NodeFailure(600.0, "n0"),
+            JobCrash(1500.0, "job-1"),
+            JobCrash(1900.0, "job-2"),
+            NodeRecovery(4000.0, Node("n0", 4)),
+            NodeRecovery(5000.0, Node("n2", 4)),
+            NodeFailure(7000.0, "n1"),
+        ]
+        events = self._run(jobs, faults=faults)
+        assert sum(isinstance(event, JobFinished) for event in events) == len(jobs)
+
+    def test_one_job_alone_runs_at_once(self) -> None:
+        job = random_jobs(0, count=1)
+        events = self._run(job)
+        finish = next(event.time for event in events if isinstance(event, JobFinished))
+        started = np.ceil(job[0].spec.arrival_seconds / 120) * 120
+        assert finish == pytest.approx(started + 20 + job[0].exclusive_seconds)
+
+    def _run(
+        self,
+        jobs: list[TraceJob],
+        *,
+        faults: list[Fault] | None = None,
+        observers: tuple[object, ...] = (),
+    ) -> list[Event]:
+        return simulate(
+            jobs,
+            self.cluster,
+            self.make(),
+            self.predictor(jobs),
+            faults=faults or (),
+            observers=observers,  # type: ignore[arg-type]
+        )
+
+
+def _without_wall_clock(event: Event) -> Event:
+    return replace(event, plan_seconds=0.0) if isinstance(event, RoundDecided) else event
