@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from shockwave.model.errors import InputError, ShockwaveError
 
-console = Console(highlight=False)
+console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 errors = Console(stderr=True, highlight=False)
 
 
@@ -64,7 +64,7 @@ def duration(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     if seconds < 1:
-        return f"{seconds * 1000:.3g} ms"
+        return f"{seconds * 1000:.2g} ms"
     if seconds < 120:
         return f"{seconds:.1f} s"
     if seconds < 7200:

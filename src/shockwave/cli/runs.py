@@ -136,7 +136,7 @@ def _in_processes(runs: Sequence[Run], workers: int, on_progress: OnProgress) ->
         futures = [pool.submit(_execute_shared, index, run) for index, run in enumerate(runs)]
         try:
             while wait(futures, timeout=0.2).not_done:
-                for index, count in enumerate(list(done)):
+                for index, count in enumerate(done[:]):
                     on_progress(index, count)
             return [future.result() for future in futures]
         except BaseException:

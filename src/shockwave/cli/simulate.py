@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from shockwave.cli.console import console, duration, note, one_line_errors, progress_bar
+from shockwave.cli.comparison import comparison_table
+from shockwave.cli.console import console, note, one_line_errors, progress_bar
 from shockwave.cli.runs import Run, RunResult, execute_all, load_jobs
 from shockwave.engine.loop import Rounds
 from shockwave.executors.faults import read_faults
@@ -92,7 +92,8 @@ def simulate(
         results = _execute(runs, workers)
         groups = [results[i : i + seeds] for i in range(0, len(results), seeds)]
         rows = [_row(group) for group in groups]
-        console.print(comparison_table(rows, title=_title(trace, len(jobs), cluster, seeds)))
+        title = _title(trace, len(jobs), cluster, seeds)
+        console.print(comparison_table(rows, title, console.width))
         if seeds > 1 and not is_recipe(trace):
             note("The trace is a file: seeds vary only policies that sample, not the workload.")
         if json_path is not None:
@@ -101,40 +102,10 @@ def simulate(
             write_report(
                 report,
                 [(group[0].summary, group[0].history) for group in groups],
-                title=_title(trace, len(jobs), cluster, seeds),
+                title=title,
                 aggregates=rows if seeds > 1 else None,
             )
             note(f"Report: {report}")
-
-
-def comparison_table(rows: list[Summary], title: str) -> Table:
-    """One row a policy; figures may be numbers or means with intervals."""
-    table = Table(title=title, title_justify="left", title_style="bold")
-    table.add_column("policy", style="bold", no_wrap=True)
-    for header in (
-        "makespan", "/ bound", "mean JCT", "p99 JCT", "worst FTF\nstatic", "unfair",
-        "worst FTF\nthemis", "unfair", "worst FTF\negalit.", "unfair", "util.", "restarts",
-        "decision\np95",
-    ):  # fmt: skip
-        table.add_column(header, justify="right", no_wrap=True)
-    for row in rows:
-        ratio = _ratio(row["makespan_seconds"], row["makespan_lower_bound_seconds"])
-        table.add_row(
-            str(row["policy"]),
-            _show(row["makespan_seconds"], duration),
-            ratio,
-            _show(row["mean_jct_seconds"], duration),
-            _show(row["p99_jct_seconds"], duration),
-            *(
-                _show(row[f"{figure}_{name}"], form)
-                for name in ("static", "themis", "egalitarian")
-                for figure, form in (("worst_ftf", _decimal), ("unfair", _percent))
-            ),
-            _show(row["utilization"], _percent),
-            _show(row["restarts"], lambda value: f"{value:,.0f}"),
-            _show(row["plan_seconds_p95"], duration),
-        )
-    return table
 
 
 def _execute(runs: list[Run], workers: int | None) -> list[RunResult]:
@@ -175,32 +146,6 @@ def _title(trace: str, jobs: int, cluster: Cluster, seeds: int) -> str:
     name = trace if is_recipe(trace) else Path(trace).name
     seeded = f", {seeds} seeds (mean ± 95 % interval)" if seeds > 1 else ""
     return f"{name}: {jobs:,} jobs on {cluster.gpus:,} GPUs ({len(cluster.nodes)} nodes){seeded}"
-
-
-def _show(value: Any, form: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, dict):
-        mean = form(value["mean"])
-        interval = value["ci95"]
-        return mean if not interval else f"{mean} ± {form(interval)}"
-    return str(form(value))
-
-
-def _ratio(numerator: Any, denominator: Any) -> str:
-    if numerator is None or not denominator:
-        return "-"
-    if isinstance(numerator, dict):
-        numerator, denominator = numerator["mean"], denominator["mean"]
-    return _decimal(numerator / denominator)
-
-
-def _decimal(value: float) -> str:
-    return f"{value:.2f}"
-
-
-def _percent(value: float) -> str:
-    return f"{value:.1%}"
 
 
 def _write_json(path: Path, rows: list[Summary]) -> None:

@@ -55,4 +55,8 @@ def read_journal(path: Path) -> Iterator[Event]:
                 raise JournalError(f"{path}, line {number}: not JSON ({error.msg})") from error
             if not isinstance(record, dict):
                 raise JournalError(f"{path}, line {number}: not an event: {line.strip()[:80]}")
-            yield from_record(record)
+            try:
+                event = from_record(record)
+            except JournalError as error:
+                raise JournalError(f"{path}, line {number}: {error}") from error
+            yield event

@@ -173,9 +173,11 @@ class RoundLoop:
 
     def _skip_idle(self) -> bool:
         """Nothing to decide: go to the round in which that may change."""
-        change = self._next_change()
+        jobs_wait = len(self.table.active) > 0
+        # Without jobs only an arrival matters: a run ends with its jobs, not with its nodes.
+        change = self._next_change() if jobs_wait else self.arrivals.next_arrival()
         if math.isinf(change):
-            if len(self.table.active):
+            if jobs_wait:
                 raise StuckError(self._stuck_message())
             return False
         self.round = max(self.round + 1, self.rounds.boundary(change))
@@ -204,7 +206,12 @@ class RoundLoop:
         start = self.timer()
         decision = self.policy.decide(view, forecast)
         seconds = self.timer() - start
-        run = decision.run
+        run = np.asarray(decision.run)
+        if run.ndim != 1 or (len(run) and not np.issubdtype(run.dtype, np.integer)):
+            raise PolicyError(
+                f"{self.policy.name} must choose positions in the view, not {decision.run!r}"
+            )
+        run = run.astype(np.int64, copy=False)
         if len(np.unique(run)) != len(run) or (
             len(run) and not 0 <= run.min() <= run.max() < len(view)
         ):

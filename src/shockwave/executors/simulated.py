@@ -158,6 +158,8 @@ class SimulatedExecutor(Executor):
         ):
             time = began + float(self._regime_end[handle])
             change = self._enter(handle, int(self._regime[handle]) + 1)
+            # What rounding left of the regime is done, or a crash would fall back behind it.
+            self._work[handle] = max(self._work[handle], self._regime_start[handle])
             events.append(RegimeChanged(time, change.job, change.epoch, change.configuration))
         if ended:
             total = float(self._total[handle])

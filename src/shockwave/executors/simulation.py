@@ -82,7 +82,7 @@ def simulate(
         )
     ordered = by_arrival(jobs)
     memory = MemoryJournal()
-    target = journal or memory
+    target = memory if journal is None else journal
     loop = RoundLoop(
         policy=policy,
         predictor=predictor,

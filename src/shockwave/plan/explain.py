@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shockwave.model.view import Floats
+import numpy as np
+
+from shockwave.model.view import Bools, Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -23,3 +25,31 @@ class Explanation:
     finish: Floats
     finish_high: Floats
     fair_finish: Floats
+
+
+def first_bids(values: Floats, gpus: Ints) -> Floats:
+    """[job] the most welfare per GPU-round that any number of rounds from now on gives.
+
+    ``max_y (V_j(y) - V_j(0)) / (g_j y)``: at a lower price than this the job buys.
+    """
+    counts = np.arange(1, values.shape[1])
+    gain = (values[:, 1:] - values[:, :1]) / counts
+    return np.asarray(gain.max(axis=1, initial=0.0) / gpus)
+
+
+def bids_at(values: Floats, gpus: Ints, rounds: Ints) -> Floats:
+    """[job] welfare per GPU-round of one round more than ``rounds``, zero at the window's end."""
+    window = values.shape[1] - 1
+    job = np.arange(len(values))
+    more = values[job, np.minimum(rounds + 1, window)]
+    return np.asarray((more - values[job, rounds]) / gpus)
+
+
+def expected_starts(schedule: Bools, now: float, round_seconds: float) -> Floats:
+    """[job] start of the first round in which it runs, in seconds since the run began.
+
+    A job that the window leaves out gets the window's end: the earliest it can start.
+    """
+    window = schedule.shape[1]
+    first = np.where(schedule.any(axis=1), schedule.argmax(axis=1), window)
+    return np.asarray(now + first * round_seconds)

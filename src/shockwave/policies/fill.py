@@ -57,6 +57,7 @@ def equal_level(caps: Floats, weights: Floats, capacity: float) -> float:
     full_at = caps / weights
     order = np.argsort(full_at)
     filled = np.concatenate([[0.0], np.cumsum(caps[order])])[:-1]
-    open_weight = weights.sum() - np.concatenate([[0.0], np.cumsum(weights[order])])[:-1]
+    open_weight = np.cumsum(weights[order][::-1])[::-1]  # summed from the end: never zero
     level = (capacity - filled) / open_weight
-    return float(level[np.argmax(level <= full_at[order])])
+    reached = np.flatnonzero(level <= full_at[order])
+    return float(level[reached[0] if len(reached) else -1])

@@ -16,6 +16,7 @@ from shockwave.policies.gavel import Gavel
 from shockwave.policies.las import Las
 from shockwave.policies.mst import Mst
 from shockwave.policies.ossp import Ossp
+from shockwave.policies.shockwave_nsdi23 import ShockwaveNsdi23
 from shockwave.policies.srtf import Srtf, SrtfOracle
 from shockwave.policies.themis import Themis
 from shockwave.policies.tiresias import Tiresias
@@ -23,7 +24,8 @@ from shockwave.policies.tiresias import Tiresias
 GROUP = "shockwave.policies"
 
 _BUILT_IN: tuple[type[Policy], ...] = (
-    Themis, Gavel, Allox, Ossp, Mst, GandivaFair, Tiresias, Srtf, Las, Fifo, SrtfOracle,
+    ShockwaveNsdi23, Themis, Gavel, Allox, Ossp, Mst, GandivaFair, Tiresias, Srtf, Las,
+    Fifo, SrtfOracle,
 )  # fmt: skip
 
 

@@ -1,0 +1,44 @@
+# Every target sets up what it needs; a fresh machine needs nothing but Python 3.11+.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip --disable-pip-version-check --quiet
+
+.PHONY: demo test lint bench clean
+
+demo: $(VENV)/.core            ## compare schedulers on a workload, write a report
+	@mkdir -p out
+	@$(BIN)/shockwave simulate 'generated:jobs=120,span_hours=1.5' --gpus 32 \
+	    --json out/demo.json --report out/demo.html
+	@echo "Open out/demo.html in a browser: distributions, utilisation, who ran when."
+
+test: $(VENV)/.test lint       ## everything that must hold
+	@sh tools/ensure-browser.sh
+	$(BIN)/pytest -n 2 --dist worksteal -q
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.test           ## speed, as ratios measured in one run; results in out/
+	@mkdir -p out
+	$(BIN)/python bench/simulation.py
+	$(BIN)/python bench/planning.py
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Shockwave needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: $(VENV)/bin/python pyproject.toml
+	$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/bin/python pyproject.toml
+	$(PIP) install --editable '.[test]'
+	@touch $@ $(VENV)/.core
+
+clean:
+	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,267 @@
+"""From a journal to a :class:`RunHistory`, in one pass over its events."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from shockwave.measure.history import Decisions, Jobs, LeaseEnd, Leases, RunHistory
+from shockwave.model.cluster import Node
+from shockwave.model.errors import JournalError
+from shockwave.model.events import (
+    Event,
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobStarted,
+    JobStopped,
+    JobSubmitted,
+    NodeDown,
+    NodeUp,
+    Placement,
+    RoundDecided,
+    RunEnded,
+    RunStarted,
+    StopReason,
+)
+from shockwave.model.job import JobState
+from shockwave.model.view import Floats, Ints
+
+_STOPPED = {
+    StopReason.PREEMPTED: LeaseEnd.PREEMPTED,
+    StopReason.CRASHED: LeaseEnd.CRASHED,
+    StopReason.NODE_LOST: LeaseEnd.NODE_LOST,
+}
+
+
+def fold_history(events: Iterable[Event]) -> RunHistory:
+    """Fold a journal. Raises :class:`JournalError` where events contradict each other."""
+    fold = _Fold()
+    handlers = fold.handlers()
+    last_seconds = 0.0
+    for event in events:
+        handle = handlers.get(type(event))
+        if handle is not None:
+            handle(event)
+        if event.time > last_seconds:
+            last_seconds = event.time
+    return fold.finish(last_seconds)
+
+
+class _Fold:
+    """The lists that grow while a journal is read, one handler per kind of event."""
+
+    def __init__(self) -> None:
+        self.settings: RunStarted | None = None
+        self.ended_rounds: int | None = None
+        self.index: dict[str, int] = {}
+        self.submitted: list[JobSubmitted] = []
+        self.end: list[float] = []
+        self.state: list[int] = []
+        self.exclusive: list[float] = []
+        self.last_end: list[int] = []  # LeaseEnd of the job's latest lease
+        self.open_lease: dict[int, int] = {}
+        self.lease_job: list[int] = []
+        self.lease_start: list[float] = []
+        self.lease_stop: list[float] = []
+        self.lease_attempt: list[int] = []
+        self.lease_end: list[int] = []
+        self.lease_placement: list[Placement] = []
+        self.decided: list[RoundDecided] = []
+        self.nodes: dict[str, Node] = {}
+        self.up: dict[str, int] = {}
+        self.capacity: list[tuple[float, int]] = []
+        self.reasons: dict[str, int] = {}
+
+    def handlers(self) -> dict[type[Event], Callable[[Any], None]]:
+        return {
+            RunStarted: self.run_started,
+            JobSubmitted: self.job_submitted,
+            JobStarted: self.job_started,
+            JobStopped: self.job_stopped,
+            JobFinished: self.job_finished,
+            JobFailed: lambda event: self.job_left(event, JobState.FAILED, LeaseEnd.FAILED),
+            JobCancelled: lambda event: self.job_left(
+                event, JobState.CANCELLED, LeaseEnd.CANCELLED
+            ),
+            NodeUp: self.node_up,
+            NodeDown: self.node_down,
+            RoundDecided: self.decided.append,
+            RunEnded: self.run_ended,
+        }
+
+    def run_started(self, event: RunStarted) -> None:
+        if self.settings is not None:
+            raise JournalError("a journal holds one run, but this one starts a second")
+        self.settings = event
+        for node in event.nodes:
+            self.nodes[node.id] = node
+            self.up[node.id] = node.gpus
+        self.capacity.append((event.time, sum(self.up.values())))
+
+    def run_ended(self, event: RunEnded) -> None:
+        self.ended_rounds = event.rounds
+
+    def node_up(self, event: NodeUp) -> None:
+        self.nodes[event.node.id] = event.node
+        self.up[event.node.id] = event.node.gpus
+        self.capacity.append((event.time, sum(self.up.values())))
+
+    def node_down(self, event: NodeDown) -> None:
+        self.up.pop(event.node, None)
+        self.capacity.append((event.time, sum(self.up.values())))
+
+    def job_submitted(self, event: JobSubmitted) -> None:
+        if event.job.id in self.index:
+            raise JournalError(f"job {event.job.id!r} was submitted twice")
+        self.index[event.job.id] = len(self.submitted)
+        self.submitted.append(event)
+        self.end.append(math.nan)
+        self.state.append(JobState.WAITING)
+        self.exclusive.append(math.nan)
+        self.last_end.append(LeaseEnd.OPEN)
+
+    def job_started(self, event: JobStarted) -> None:
+        job = self.position(event.job)
+        if job in self.open_lease:
+            self.close(job, event.time, LeaseEnd.MOVED)
+        if event.attempt > 1:
+            reason = LeaseEnd(self.last_end[job]).name.lower().replace("_", "-")
+            self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        self.open_lease[job] = len(self.lease_job)
+        self.lease_job.append(job)
+        self.lease_start.append(event.time)
+        self.lease_stop.append(math.nan)
+        self.lease_attempt.append(event.attempt)
+        self.lease_end.append(LeaseEnd.OPEN)
+        self.lease_placement.append(event.placement)
+        self.state[job] = JobState.RUNNING
+
+    def job_stopped(self, event: JobStopped) -> None:
+        job = self.position(event.job)
+        self.close(job, event.time, _STOPPED[event.reason])
+        self.state[job] = JobState.WAITING
+
+    def job_finished(self, event: JobFinished) -> None:
+        self.job_left(event, JobState.FINISHED, LeaseEnd.FINISHED)
+        self.exclusive[self.index[event.job]] = event.exclusive_seconds
+
+    def job_left(
+        self, event: JobFinished | JobFailed | JobCancelled, state: JobState, lease_end: LeaseEnd
+    ) -> None:
+        job = self.position(event.job)
+        self.close(job, event.time, lease_end)
+        self.state[job] = state
+        self.end[job] = event.time
+
+    def close(self, job: int, time: float, lease_end: LeaseEnd) -> None:
+        lease = self.open_lease.pop(job, None)
+        if lease is not None:
+            self.lease_stop[lease] = time
+            self.lease_end[lease] = lease_end
+            self.last_end[job] = lease_end
+
+    def position(self, job_id: str) -> int:
+        try:
+            return self.index[job_id]
+        except KeyError:
+            raise JournalError(f"job {job_id!r} has events but was never submitted") from None
+
+    def finish(self, last_seconds: float) -> RunHistory:
+        if self.settings is None:
+            raise JournalError("a journal begins with a run-started event, but there is none")
+        leases = self.leases(last_seconds)
+        decisions = self.decisions()
+        rounds = self.ended_rounds
+        if rounds is None:
+            rounds = int((decisions.round + decisions.rounds).max()) if len(decisions) else 0
+        peak = max(gpus for _, gpus in self.capacity)
+        return RunHistory(
+            settings=self.settings,
+            complete=self.ended_rounds is not None,
+            horizon_seconds=last_seconds,
+            rounds=rounds,
+            gpus=sum(node.gpus for node in self.settings.nodes) or peak,
+            nodes=tuple(self.nodes.values()),
+            jobs=self.jobs(leases, last_seconds, self.settings.restart_seconds),
+            leases=leases,
+            decisions=decisions,
+            capacity_time=np.array([time for time, _ in self.capacity]),
+            capacity_gpus=np.array([gpus for _, gpus in self.capacity], dtype=np.int64),
+            restart_reasons=dict(sorted(self.reasons.items())),
+        )
+
+    def leases(self, last_seconds: float) -> Leases:
+        stop = np.array(self.lease_stop, dtype=np.float64)
+        gpus = [sum(len(slots) for _, slots in placement) for placement in self.lease_placement]
+        return Leases(
+            job=np.array(self.lease_job, dtype=np.int64),
+            start=np.array(self.lease_start, dtype=np.float64),
+            stop=np.where(np.isnan(stop), last_seconds, stop),
+            gpus=np.array(gpus, dtype=np.int64),
+            attempt=np.array(self.lease_attempt, dtype=np.int64),
+            end=np.array(self.lease_end, dtype=np.int64),
+            placement=tuple(self.lease_placement),
+        )
+
+    def jobs(self, leases: Leases, last_seconds: float, restart_seconds: float) -> Jobs:
+        specs = [event.job for event in self.submitted]
+        count = len(specs)
+        end = np.array(self.end, dtype=np.float64)
+        state = np.array(self.state, dtype=np.int64)
+        exclusive = np.array(self.exclusive, dtype=np.float64)
+        first_start = np.full(count, np.inf)
+        np.minimum.at(first_start, leases.job, leases.start)
+        first_start[np.isinf(first_start)] = np.nan
+
+        def per_job(values: Floats | None = None) -> Floats:
+            return np.bincount(leases.job, values, minlength=count).astype(np.float64)
+
+        seconds = leases.seconds
+        working = np.maximum(seconds - restart_seconds, 0.0)
+        finished = state == JobState.FINISHED
+        return Jobs(
+            id=tuple(spec.id for spec in specs),
+            model=tuple(spec.model for spec in specs),
+            tenant=tuple(spec.tenant for spec in specs),
+            adaptation=tuple(spec.adaptation for spec in specs),
+            arrival=np.array([spec.arrival_seconds for spec in specs], dtype=np.float64),
+            gpus=np.array([spec.gpus for spec in specs], dtype=np.int64),
+            weight=np.array([spec.weight for spec in specs], dtype=np.float64),
+            epochs=np.array([spec.epochs for spec in specs], dtype=np.int64),
+            finish=np.where(finished, end, np.nan),
+            end=np.where(np.isnan(end), last_seconds, end),
+            state=state,
+            exclusive_seconds=exclusive,
+            first_start=first_start,
+            starts=per_job().astype(np.int64),
+            restarts=per_job((leases.attempt > 1).astype(np.float64)).astype(np.int64),
+            held_seconds=per_job(seconds),
+            gpu_seconds=per_job(seconds * leases.gpus),
+            productive_seconds=np.where(finished, exclusive, per_job(working)),
+        )
+
+    def decisions(self) -> Decisions:
+        def ints(name: str) -> Ints:
+            return np.array([getattr(event, name) for event in self.decided], dtype=np.int64)
+
+        def floats(name: str) -> Floats:  # None becomes nan
+            return np.array([getattr(event, name) for event in self.decided], dtype=np.float64)
+
+        return Decisions(
+            time=floats("time"),
+            round=ints("round"),
+            rounds=ints("rounds"),
+            active=ints("active"),
+            running=ints("running"),
+            gpus_up=ints("gpus_up"),
+            gpus_busy=ints("gpus_busy"),
+            spanning=ints("spanning"),
+            plan_seconds=floats("plan_seconds"),
+            welfare=floats("welfare"),
+            gap=floats("gap"),
+            price=floats("price"),
+        )

@@ -1,0 +1,223 @@
+"""Every metric by name: what it means, its unit, which way is better, how it is computed.
+
+Percentiles interpolate linearly between the two nearest order statistics. A metric is
+``None`` where it does not apply, for instance the gap of a policy that does not plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+import numpy as np
+
+from shockwave.measure.fairness import (
+    FAIRNESS,
+    UNFAIR_ABOVE,
+    envy_ratios,
+    finish_time_fairness,
+    jain_index,
+)
+from shockwave.measure.history import RunHistory
+from shockwave.model.job import JobState
+from shockwave.model.view import Floats
+from shockwave.traces.bounds import makespan_lower_bound
+
+Better = Literal["lower", "higher", "neither"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One figure of a run."""
+
+    name: str
+    unit: Literal["seconds", "ratio", "fraction", "count", "GPU-seconds"]
+    better: Better
+    description: str
+    compute: Callable[[RunHistory], float | None]
+
+
+def _known(values: Floats) -> Floats:
+    return values[~np.isnan(values)]
+
+
+def _mean(values: Floats) -> float | None:
+    known = _known(values)
+    return float(known.mean()) if len(known) else None
+
+
+def _max(values: Floats) -> float | None:
+    known = _known(values)
+    return float(known.max()) if len(known) else None
+
+
+def _percentile(values: Floats, percent: float) -> float | None:
+    known = _known(values)
+    return float(np.percentile(known, percent)) if len(known) else None
+
+
+def makespan_seconds(history: RunHistory) -> float | None:
+    """When the last job finished, from the start of the run."""
+    return _max(history.jobs.finish)
+
+
+def makespan_bound_seconds(history: RunHistory) -> float | None:
+    """No schedule finishes these jobs earlier; over the jobs that finished."""
+    done = history.jobs.finished
+    if not done.any():
+        return None
+    jobs = history.jobs
+    return float(
+        makespan_lower_bound(
+            jobs.arrival[done], jobs.exclusive_seconds[done], jobs.gpus[done], history.gpus
+        )
+    )
+
+
+def utilization(history: RunHistory) -> float | None:
+    """Productive GPU-seconds over ``M * makespan``.
+
+    Productive are the exclusive runtimes of finished jobs and, of others, what they held less
+    their restarts. Time after the last finish does not count.
+    """
+    makespan = makespan_seconds(history)
+    if not makespan:
+        return None
+    jobs = history.jobs
+    return float(np.dot(jobs.gpus, jobs.productive_seconds)) / (history.gpus * makespan)
+
+
+def occupancy(history: RunHistory) -> float | None:
+    """GPU-seconds under lease, restarts included, over ``M * makespan``."""
+    makespan = makespan_seconds(history)
+    return float(history.jobs.gpu_seconds.sum()) / (history.gpus * makespan) if makespan else None
+
+
+def planning_seconds(history: RunHistory) -> Floats:
+    """Wall-clock time of every decision that the policy was asked for.
+
+    A decision that merely stands for another round takes no time, and is left out.
+    """
+    seconds = history.decisions.plan_seconds
+    asked = seconds > 0
+    return seconds[asked] if asked.any() else seconds
+
+
+def _worst_ftf(definition: str) -> Callable[[RunHistory], float | None]:
+    return lambda history: _max(finish_time_fairness(history, definition))
+
+
+def _unfair(definition: str) -> Callable[[RunHistory], float | None]:
+    def fraction(history: RunHistory) -> float | None:
+        rho = _known(finish_time_fairness(history, definition))
+        return float((rho > UNFAIR_ABOVE).mean()) if len(rho) else None
+
+    return fraction
+
+
+def _jct(percent: float) -> Callable[[RunHistory], float | None]:
+    return lambda history: _percentile(history.jobs.jct, percent)
+
+
+def _count(*states: JobState) -> Callable[[RunHistory], float | None]:
+    return lambda history: int(np.isin(history.jobs.state, states).sum())
+
+
+def _fairness_metrics() -> list[Metric]:
+    metrics = []
+    for name, definition in FAIRNESS.items():
+        metrics += [
+            Metric(
+                f"worst_ftf_{name}", "ratio", "lower",
+                f"Largest finish-time fairness, {name}: {definition.description}",
+                _worst_ftf(name),
+            ),
+            Metric(
+                f"unfair_{name}", "fraction", "lower",
+                f"Share of finished jobs with {name} finish-time fairness above {UNFAIR_ABOVE}",
+                _unfair(name),
+            ),
+        ]  # fmt: skip
+    return metrics
+
+
+METRICS = MappingProxyType(
+    {
+        metric.name: metric
+        for metric in (
+            Metric("makespan_seconds", "seconds", "lower",
+                   "When the last job finished, from the start of the run",
+                   makespan_seconds),
+            Metric("makespan_lower_bound_seconds", "seconds", "neither",
+                   "No schedule can finish these jobs on this cluster earlier",
+                   makespan_bound_seconds),
+            Metric("mean_jct_seconds", "seconds", "lower",
+                   "Mean job completion time: finish less arrival",
+                   lambda history: _mean(history.jobs.jct)),
+            Metric("p50_jct_seconds", "seconds", "lower",
+                   "Half of the jobs completed within this time", _jct(50)),
+            Metric("p90_jct_seconds", "seconds", "lower",
+                   "90 % of the jobs completed within this time", _jct(90)),
+            Metric("p99_jct_seconds", "seconds", "lower",
+                   "99 % of the jobs completed within this time", _jct(99)),
+            *_fairness_metrics(),
+            Metric("utilization", "fraction", "higher",
+                   "Productive GPU-seconds over GPUs times makespan", utilization),
+            Metric("occupancy", "fraction", "neither",
+                   "GPU-seconds under lease, restarts included, over GPUs times makespan",
+                   occupancy),
+            Metric("queueing_mean_seconds", "seconds", "lower",
+                   "Mean time that a job was in the system without GPUs",
+                   lambda history: _mean(history.jobs.waited_seconds)),
+            Metric("queueing_max_seconds", "seconds", "lower",
+                   "Longest time that a job was in the system without GPUs",
+                   lambda history: _max(history.jobs.waited_seconds)),
+            Metric("restarts", "count", "lower",
+                   "How often a job was started again after it had lost its GPUs",
+                   lambda history: int(history.jobs.restarts.sum())),
+            Metric("restart_lost_gpu_seconds", "GPU-seconds", "lower",
+                   "GPU time without progress after starts, first starts included",
+                   lambda history: history.restart_lost_gpu_seconds),
+            Metric("envy_max", "ratio", "lower",
+                   "Largest envy: what the job would have got with the GPUs of the job it envies "
+                   "most, over what it got",
+                   lambda history: _max(envy_ratios(history))),
+            Metric("envy_mean", "ratio", "lower",
+                   "Mean over jobs of the envy towards the job that each envies most",
+                   lambda history: _mean(envy_ratios(history))),
+            Metric("jain_index", "ratio", "higher",
+                   "Jain's index of 1 / egalitarian finish-time fairness: 1 when all jobs were "
+                   "served equally well",
+                   lambda history: jain_index(
+                       1.0 / finish_time_fairness(history, "egalitarian"))),
+            Metric("rounds", "count", "neither", "Rounds until the run ended",
+                   lambda history: history.rounds),
+            Metric("spanning_gangs", "count", "lower",
+                   "Starts in which a gang spanned nodes although one node could have held it",
+                   lambda history: int(history.decisions.spanning.sum())),
+            Metric("plan_seconds_mean", "seconds", "lower",
+                   "Mean wall-clock time of a decision, where one had to be taken",
+                   lambda history: _mean(planning_seconds(history))),
+            Metric("plan_seconds_p95", "seconds", "lower",
+                   "95 % of the decisions took at most this long",
+                   lambda history: _percentile(planning_seconds(history), 95)),
+            Metric("plan_seconds_max", "seconds", "lower",
+                   "The slowest decision",
+                   lambda history: _max(planning_seconds(history))),
+            Metric("plan_gap_max", "fraction", "lower",
+                   "How far from optimal the worst plan can be at most, relative",
+                   lambda history: _max(history.decisions.gap)),
+            Metric("finished_jobs", "count", "higher", "Jobs that finished",
+                   _count(JobState.FINISHED)),
+            Metric("failed_jobs", "count", "lower", "Jobs that were given up",
+                   _count(JobState.FAILED)),
+            Metric("cancelled_jobs", "count", "neither", "Jobs that their users took back",
+                   _count(JobState.CANCELLED)),
+            Metric("unfinished_jobs", "count", "lower",
+                   "Jobs still in the system when the journal ends",
+                   _count(JobState.WAITING, JobState.RUNNING)),
+        )
+    }
+)  # fmt: skip

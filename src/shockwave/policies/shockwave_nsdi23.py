@@ -1,0 +1,159 @@
+"""Shockwave as published (NSDI '23): Nash social welfare over a window of rounds.
+
+The faithful formulation, solved by prices instead of a commercial solver: the piecewise
+log of predicted progress, weights that grow with the projected unfairness, a makespan term
+of fixed weight, and a plan that is followed until the set of jobs changes.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+
+from shockwave.model.view import Bools, Floats, Ints, View
+from shockwave.plan.explain import Explanation, bids_at, expected_starts
+from shockwave.plan.market import (
+    PiecewiseLog,
+    budgets,
+    fairness_weights,
+    productive_seconds,
+    progress_fractions,
+    window_values,
+)
+from shockwave.plan.planner import solve
+from shockwave.plan.program import Program
+from shockwave.plan.window import WindowPlan
+from shockwave.policies.base import Decision, Policy
+from shockwave.policies.fill import fill, largest_first
+from shockwave.policies.memory import PerJob
+from shockwave.predict.base import Forecast
+
+WINDOW_ROUNDS = 20
+FUTURES = 16  # sampled trajectories that utilities are the expectation over
+UNFAIRNESS_EXPONENT = 12.0
+LAST_ROUND_EXPONENT = 100.0  # for jobs with less than a round to go
+HIGHEST_WEIGHT = 1e12
+MAKESPAN_WEIGHT = 1e-4  # welfare per second of makespan; welfare is a mean over jobs
+LATEST_TARGET_SHARE = 0.1  # the rest is the mean over the job's life so far
+
+
+class FairFinish:
+    """The finish time each job is held against: its fair finish, averaged over its life.
+
+    ``arrival + X * contention``, re-estimated whenever the set of jobs changed, and 0.9 of
+    the time-weighted mean of all estimates plus 0.1 of the latest one.
+    """
+
+    def __init__(self) -> None:
+        self._latest = PerJob()
+        self._since = PerJob()
+        self._sum = PerJob()
+
+    def update(self, view: View, forecast: Forecast) -> None:
+        handle = view.handle
+        contention = max(1.0, len(view) / view.gpus_total)
+        total = view.productive_seconds + forecast.remaining_seconds
+        self._sum.set(handle, self._integral(view))
+        self._latest.set(handle, view.arrival + total * contention)
+        self._since.set(handle, np.full(len(view), view.now))
+
+    def target(self, view: View) -> Floats:
+        latest = self._latest.get(view.handle)
+        mean = np.where(view.elapsed > 0, self._integral(view) / np.maximum(view.elapsed, 1e-9), 0)
+        mean = np.where(mean > 0, mean, latest)
+        return (1 - LATEST_TARGET_SHARE) * mean + LATEST_TARGET_SHARE * latest
+
+    def _integral(self, view: View) -> Floats:
+        handle = view.handle
+        held = self._latest.get(handle) * (view.now - self._since.get(handle))
+        return np.nan_to_num(self._sum.get(handle)) + np.nan_to_num(held)
+
+
+class ShockwaveNsdi23(Policy):
+    """Plans 20 rounds, follows the plan until the set of jobs changes, then plans anew."""
+
+    name: ClassVar[str] = "shockwave-nsdi23"
+    predictor: ClassVar[str] = "restatement"
+
+    def __init__(self, *, solver: Literal["prices", "milp"] = "prices", seed: int = 0) -> None:
+        self._solver: Literal["prices", "milp"] = solver
+        self._seed = seed
+        self._fair_finish = FairFinish()
+        self._planned: Ints = np.empty(0, dtype=np.int64)  # handles, in the plan's order
+        self._plan: WindowPlan | None = None
+        self._values: Floats = np.empty((0, 0))
+        self._first_round = 0
+
+    @classmethod
+    def seeded(cls, seed: int) -> Self:
+        return cls(seed=seed)
+
+    def decide(self, view: View, forecast: Forecast) -> Decision:
+        if not np.array_equal(self._planned, view.handle):
+            self._fair_finish.update(view, forecast)
+            self._make_plan(view, forecast)
+        elif view.round - self._first_round >= WINDOW_ROUNDS:
+            self._make_plan(view, forecast)
+        assert self._plan is not None
+        plan, offset = self._plan, view.round - self._first_round
+        planned = np.flatnonzero(plan.schedule[:, offset])
+        run = fill(self._order(planned, forecast), view.gpus, view.gpus_total)
+        return Decision(
+            run,
+            welfare=plan.welfare,
+            gap=plan.gap,
+            price=float(plan.price[0]),
+            explanation=self._explain(view, forecast, plan.schedule[:, offset:], plan),
+        )
+
+    def _order(self, planned: Ints, forecast: Forecast) -> Ints:
+        """The plan first; GPUs that it leaves idle go to the longest remaining jobs."""
+        longest = largest_first(forecast.remaining_seconds)
+        return np.concatenate([planned, longest[~np.isin(longest, planned)]])
+
+    def _make_plan(self, view: View, forecast: Forecast) -> None:
+        remaining = forecast.remaining_seconds
+        seconds = productive_seconds(
+            WINDOW_ROUNDS, view.round_seconds, view.restart_seconds, view.running
+        )
+        futures = forecast.sample(FUTURES, np.random.default_rng([self._seed, view.round]))
+        fractions = progress_fractions(futures, view.epochs_done, view.epochs, seconds)
+        bid = budgets(view.weight) * self._weights(view, remaining)
+        self._values = window_values(fractions, bid, log=PiecewiseLog.nsdi23())
+        program = Program.from_values(
+            self._values,
+            view.gpus,
+            view.gpus_total,
+            remaining_seconds=remaining,
+            round_seconds=view.round_seconds,
+            makespan_weight=MAKESPAN_WEIGHT,
+            horizon_floor_seconds=float((view.gpus * remaining).sum()) / view.gpus_total
+            - WINDOW_ROUNDS * view.round_seconds,
+        )
+        self._plan = solve(program, solver=self._solver, running=view.running)
+        self._planned = view.handle
+        self._first_round = view.round
+
+    def _weights(self, view: View, remaining: Floats) -> Floats:
+        share = min(1.0, view.gpus_total / len(view))
+        allowed = self._fair_finish.target(view) - view.arrival
+        rho = (view.elapsed + remaining / share) / np.maximum(allowed, 1e-9)
+        nearly_done = remaining < view.round_seconds
+        exponent = np.where(nearly_done, LAST_ROUND_EXPONENT, UNFAIRNESS_EXPONENT)
+        return fairness_weights(rho, exponent, lowest=1.0, highest=HIGHEST_WEIGHT)
+
+    def _explain(
+        self, view: View, forecast: Forecast, schedule: Bools, plan: WindowPlan
+    ) -> Explanation:
+        start = expected_starts(schedule, view.now, view.round_seconds)
+        low, high = forecast.quantile(0.1), forecast.quantile(0.9)
+        return Explanation(
+            price=float(plan.price[0]),
+            bid=bids_at(self._values, view.gpus, np.zeros(len(view), dtype=np.int64)),
+            expected_start=start,
+            finish_low=start + low,
+            finish=start + forecast.remaining_seconds,
+            finish_high=start + high,
+            fair_finish=self._fair_finish.target(view),
+        )

@@ -1,0 +1,239 @@
+"""Restatement with a prior learned from finished jobs: the predictor to use.
+
+What a job did so far is fact; what it will do is a mixture of four answers:
+
+* ``split``: the epochs left are split equally over the ongoing and every reachable
+  configuration (:mod:`shockwave.predict.shares`), the prior before anything was learned;
+* ``stay``: the ongoing regime is the last one;
+* ``relative`` and ``absolute``: it goes on as finished jobs of its kind went on from the
+  same point, by one or the other clock (:mod:`shockwave.predict.experience`).
+
+How much each answer counts is learned as well. Every finished job is replayed at a few
+points of its life, and an answer's weight is the inverse square of its mean error there,
+kept separately for jobs that have changed their configuration and jobs that have not yet:
+"most jobs of this kind never adapt" is learned as the error of ``stay`` before the first
+change. Errors of a kind shrink to those of its adaptation, and those to a common prior,
+so that a kind with little evidence is predicted as its relatives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from shockwave.model.job import Regime, TraceJob
+from shockwave.model.view import Floats, Ints, View
+from shockwave.predict.base import FinishedJob, Forecast, Predictor, Trajectories
+from shockwave.predict.experience import Example, Experience, Futures
+from shockwave.predict.forecasts import UncertainForecast
+from shockwave.predict.shares import SharesForecast
+from shockwave.predict.snapshots import Snapshot, view_of
+from shockwave.predict.transitions import current
+from shockwave.predict.trust import ABSOLUTE, ANSWERS, RELATIVE, SPLIT, STAY, Trust
+
+_REPLAYED_AT = (0.05, 0.2, 0.35, 0.5, 0.65, 0.8)
+_FULL_REPLAYS = 64  # of a kind; later only every eighth finished job is replayed
+_EXAMPLES_TO_TRUST = 1.0
+_JITTER = 0.2  # a regime ends earlier or later than its example by up to this share
+
+
+class Restatement(Predictor):
+    """Facts restated, the rest by a prior learned from jobs of the same kind."""
+
+    name: ClassVar[str] = "restatement"
+
+    def __init__(self) -> None:
+        self._experience = Experience()
+        self._trust = Trust()
+        self._finished: dict[int, int] = {}
+
+    def forecast(self, view: View) -> Forecast:
+        return MixtureForecast(view, self._experience, self._trust)
+
+    def learn(self, finished: Sequence[FinishedJob]) -> None:
+        for job in finished:
+            example = Example.of(job)
+            if example is None:
+                continue
+            count = self._finished[job.kind] = self._finished.get(job.kind, 0) + 1
+            choice = len(job.spec.configurations) > 1
+            if choice and (count <= _FULL_REPLAYS or count % 8 == 0):
+                self._replay(job)
+            self._experience.add(job.spec.adaptation, example)
+
+    def _replay(self, job: FinishedJob) -> None:
+        """Compare every answer with what the job did, by its declared epoch times."""
+        seconds = job.spec.epoch_seconds
+        if not all(np.isfinite(seconds[index]) for index, _ in job.regimes):
+            return
+        regimes = tuple(
+            Regime(job.spec.configurations[index], int(epochs), seconds[index])
+            for index, epochs in job.regimes
+        )
+        life = TraceJob(job.spec, regimes)
+        snapshots = [Snapshot(life, share * job.spec.epochs) for share in _REPLAYED_AT]
+        view = view_of(snapshots, {(job.spec.model, job.spec.adaptation.value): job.kind})
+        truth = np.array([snapshot.remaining_seconds for snapshot in snapshots])
+        answers = MixtureForecast(view, self._experience, self._trust).answers
+        errors = np.abs(answers - truth) / max(life.exclusive_seconds, 1e-9)
+        self._trust.observe(job.kind, job.spec.adaptation.code, changed(view), errors)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Jobs that share examples, and what these say by one clock."""
+
+    clock: int
+    rows: Ints
+    futures: Futures
+
+    @property
+    def evidence(self) -> Floats:
+        """[job] how much the examples that agree with the job count in all."""
+        return np.asarray(self.futures.weight.sum(axis=1))
+
+    @property
+    def shares(self) -> Floats:
+        """[job, example] weights that sum to one, or to zero where nothing agrees."""
+        return np.asarray(self.futures.weight / np.maximum(self.evidence, 1e-12)[:, None])
+
+
+class MixtureForecast(UncertainForecast):
+    """The mixture of all answers for every job of a view."""
+
+    def __init__(self, view: View, experience: Experience, trust: Trust) -> None:
+        self._view = view
+        self._experience = experience
+        self._trust = trust
+        self._split = SharesForecast(view)
+
+    @property
+    def jobs(self) -> int:
+        return len(self._view)
+
+    @property
+    def dimensions(self) -> int:
+        return 2 + self._split.dimensions
+
+    @cached_property
+    def remaining_seconds(self) -> Floats:
+        answers = np.nan_to_num(self.answers)
+        return np.asarray((self._weights * answers).sum(axis=0))
+
+    @cached_property
+    def answers(self) -> Floats:
+        """[answer, job] mean remaining seconds by each answer; nan where it has none."""
+        answers = np.full((len(ANSWERS), self.jobs), np.nan)
+        answers[SPLIT] = self._split.remaining_seconds
+        answers[STAY] = self._view.epochs_left * self._now_seconds
+        for group in self._groups:
+            own = self._seconds[group.rows][:, group.futures.path]
+            seconds = np.einsum("jer,jer->je", group.futures.epochs, own)
+            mean = (group.shares * seconds).sum(axis=1)
+            answers[group.clock, group.rows] = np.where(group.evidence > 0, mean, np.nan)
+        return answers
+
+    def trajectories(self, uniforms: Floats) -> Trajectories:
+        count, jobs = len(uniforms), self.jobs
+        steps = np.cumsum(self._weights, axis=0)
+        choice = np.broadcast_to(uniforms[:, :, 0], (count, jobs))
+        jitter = np.broadcast_to(uniforms[:, :, 1], (count, jobs))
+        # The answer that the first uniform falls on; what is left of it picks the example.
+        answer = np.minimum((steps[:, None] <= choice).sum(axis=0), len(ANSWERS) - 1)
+        split = self._split.trajectories(uniforms[:, :, 2:])
+        narrow = split.epochs.shape[2]
+        width = max([narrow, *(group.futures.path.shape[1] for group in self._groups)])
+        epochs = np.zeros((count, jobs, width))
+        seconds = np.ones((count, jobs, width))
+        epochs[:, :, :narrow] = split.epochs
+        seconds[:, :, :narrow] = split.seconds
+        for group in self._groups:
+            rows, clock = group.rows, group.clock
+            sample, column = np.nonzero(answer[:, rows] == clock)
+            if not len(sample):
+                continue
+            job = rows[column]
+            low = steps[clock - 1, job]
+            place = (choice[sample, job] - low) / np.maximum(self._weights[clock, job], 1e-12)
+            ladder = np.cumsum(group.shares, axis=1)
+            pick = (ladder[column] < place[:, None]).sum(axis=1)
+            # Rounding may point beyond the ladder: the last example that counts at all.
+            pick = np.minimum(pick, ladder.shape[1] - 1 - _trailing_zeros(group.shares)[column])
+            drawn = _jittered(group.futures.epochs[column, pick], jitter[sample, job])
+            epochs[sample, job] = _widened(drawn, width)
+            own = self._seconds[job[:, None], group.futures.path[pick]]
+            seconds[sample, job] = _widened(own, width)
+        sample, job = np.nonzero(answer == STAY)
+        epochs[sample, job, 0], epochs[sample, job, 1:] = self._view.epochs_left[job], 0.0
+        seconds[sample, job, 0] = self._now_seconds[job]
+        return Trajectories(epochs=epochs, seconds=seconds)
+
+    @property
+    def _seconds(self) -> Floats:
+        return self._split.seconds
+
+    @cached_property
+    def _now_seconds(self) -> Floats:
+        return np.asarray(self._seconds[np.arange(self.jobs), current(self._view)])
+
+    @cached_property
+    def _weights(self) -> Floats:
+        """[answer, job] weights of the mixture; they sum to one."""
+        weights = self._trust.weights(self._view, changed(self._view)).T.copy()
+        weights[SPLIT] *= self._split.survival
+        heard = np.zeros_like(weights)
+        heard[[SPLIT, STAY]] = 1.0
+        for group in self._groups:
+            heard[group.clock, group.rows] = group.evidence / (group.evidence + _EXAMPLES_TO_TRUST)
+        weights *= heard
+        return np.asarray(weights / weights.sum(axis=0))
+
+    @cached_property
+    def _groups(self) -> list[_Group]:
+        view = self._view
+        can_adapt = np.flatnonzero(view.configurations > 1)
+        if not len(can_adapt):
+            return []
+        keys = np.stack([view.kind, view.adaptation, view.configurations, changed(view)], axis=1)
+        kinds, member = np.unique(keys[can_adapt], axis=0, return_inverse=True)
+        groups = []
+        for number, (kind, adaptation, configurations, moved) in enumerate(kinds.tolist()):
+            examples = self._experience.nearest(
+                kind, adaptation, configurations, changed=bool(moved)
+            )
+            if examples is None:
+                continue
+            rows = can_adapt[member.reshape(-1) == number]
+            for clock in (RELATIVE, ABSOLUTE):
+                futures = examples.futures(view, rows, relative=clock == RELATIVE)
+                groups.append(_Group(clock, rows, futures))
+        return groups
+
+
+def changed(view: View) -> Ints:
+    """[job] 1 where a job has left its first configuration, else 0."""
+    return np.asarray((view.regime_epochs < view.epochs_done - 1e-9).astype(np.int64))
+
+
+def _trailing_zeros(shares: Floats) -> Ints:
+    """[job] examples at the end of the row that do not count."""
+    return np.asarray((np.cumsum(shares[:, ::-1], axis=1) <= 0).sum(axis=1))
+
+
+def _widened(values: Floats, width: int) -> Floats:
+    return np.pad(values, ((0, 0), (0, width - values.shape[1])))
+
+
+def _jittered(epochs: Floats, uniform: Floats) -> Floats:
+    """Move the ends of the regimes to come by a common factor; the sum stays the same.
+
+    ``epochs[draw, regime]``, one uniform number per draw.
+    """
+    ends = np.cumsum(epochs, axis=1)
+    total = ends[:, -1:]
+    moved = np.minimum(ends * (1.0 + _JITTER * (2.0 * uniform[:, None] - 1.0)), total)
+    return np.diff(np.where(ends >= total, total, moved), axis=1, prepend=0.0)
