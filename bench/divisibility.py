@@ -2,11 +2,16 @@
 
     python bench/divisibility.py [--seeds 5]
 
-The divisible equilibrium is envy-free and proportional. This prints, for gangs of growing
-size and growing numbers of jobs per GPU, the envy and the shortfall below the proportional
-share of the equilibrium itself (which knows no gang larger than its window, so a job that
-cannot use its share shows there too) and of the planner's whole rounds. Equal budgets;
-64 GPUs, 20 rounds.
+Prints, for gangs of growing size and growing numbers of jobs per GPU, the envy and the
+shortfall below the proportional share, of the divisible optimum and of the planner's whole
+rounds. Equal budgets, 64 GPUs, 20 rounds. Two kinds of progress:
+
+* ``linear``: a round is worth the same whenever it comes. The divisible optimum is the
+  equilibrium of a Fisher market: no envy, no shortfall. What whole rounds show is the price
+  of gangs and rounds alone.
+* ``volatile``: restarts and regimes as in real jobs. Utilities are then no longer
+  proportional to the rounds, and already the divisible optimum gives more to jobs that turn
+  rounds into progress well; compare the columns, not with zero.
 """
 
 from __future__ import annotations
@@ -35,13 +40,15 @@ JOBS_PER_GPU = (1.0, 2.0, 4.0, 8.0)
 
 
 def losses(
-    gangs: tuple[tuple[int, ...], tuple[float, ...]], jobs_per_gpu: float, seed: int
+    gangs: tuple[tuple[int, ...], tuple[float, ...]], jobs_per_gpu: float, seed: int, linear: bool
 ) -> tuple[Floats, Floats]:
     """[envy mean, envy worst, shortfall mean, shortfall worst] divisible, and whole."""
     jobs = round(GPUS * jobs_per_gpu)
     instance = random_instance(jobs, GPUS, np.random.default_rng(seed), gangs=gangs)
     fractions = instance.fractions[0]
     gain = fractions - fractions[:, :1]
+    if linear:
+        gain = np.arange(instance.window + 1.0)[None].repeat(jobs, axis=0)
     capacity = float(GPUS * instance.window)
     # A job without any round counts as one with a tenth of a round: worth avoiding, finite.
     nothing = np.maximum(gain[:, 1], 1e-9) * 0.1
@@ -67,21 +74,26 @@ def main() -> None:
     arguments = parser.parse_args()
     table = Table(title="Mean (worst) envy and shortfall, relative to the proportional share")
     for column in (
-        *("gangs", "jobs per GPU", "rounds of a fair share"),
+        *("progress", "gangs", "jobs per GPU", "rounds of a fair share"),
         *("envy, divisible", "envy, whole", "shortfall, divisible", "shortfall, whole"),
     ):
         table.add_column(column, justify="right")
-    for name, gangs in MIXES.items():
+    rows = [("linear", name) for name in MIXES] + [("volatile", "1/2/4/8")]
+    for progress, name in rows:
+        gangs = MIXES[name]
         for jobs_per_gpu in JOBS_PER_GPU:
-            runs = [losses(gangs, jobs_per_gpu, seed) for seed in range(arguments.seeds)]
+            runs = [
+                losses(gangs, jobs_per_gpu, seed, progress == "linear")
+                for seed in range(arguments.seeds)
+            ]
             mean = [np.mean([run[kind] for run in runs], axis=0) for kind in (0, 1)]
-            size = float(np.dot(*gangs))
+            share = 20 / jobs_per_gpu / float(np.dot(*gangs))
             cells = [
                 f"{mean[kind][at]:.1%} ({mean[kind][at + 1]:.1%})"
                 for at in (0, 2)
                 for kind in (0, 1)
             ]
-            table.add_row(name, f"{jobs_per_gpu:g}", f"{20 / jobs_per_gpu / size:.1f}", *cells)
+            table.add_row(progress, name, f"{jobs_per_gpu:g}", f"{share:.1f}", *cells)
     Console(width=140).print(table)
 
 

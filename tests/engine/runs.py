@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from shockwave.engine.executor import Executor, Launch, Poll, Signal
 from shockwave.engine.journal import MemoryJournal
 from shockwave.engine.loop import Observer, RoundLoop, Rounds
+from shockwave.engine.retry import Retries
 from shockwave.executors.faults import Fault
 from shockwave.executors.simulated import SimulatedExecutor
 from shockwave.executors.simulation import TraceArrivals, by_arrival
@@ -56,7 +57,7 @@ class Scripted(Policy):
 
     name = "scripted"
 
-    def __init__(self, script: dict[int, Sequence[int]], default: Sequence[int] | None = None):
+    def __init__(self, script: Mapping[int, Sequence[int]], default: Sequence[int] | None = None):
         self.script = script
         self.default = default
 
@@ -141,6 +142,7 @@ class Run:
         predictor: Predictor | None = None,
         rounds: Rounds | None = None,
         faults: Sequence[Fault] = (),
+        retries: Retries | None = None,
         observers: Sequence[Observer] = (),
         skip: bool = True,
     ) -> None:
@@ -159,6 +161,7 @@ class Run:
             cluster=cluster or Cluster.uniform(4),
             journal=journal,
             rounds=rounds,
+            retries=retries,
             observers=(self._see, *observers),
         )
         self.events = journal.events

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from tests.engine.runs import Run, make_job
 
 from shockwave.engine.loop import Rounds
 from shockwave.executors.faults import Fault, JobCrash, JobFailure, NodeFailure, NodeRecovery
@@ -15,7 +16,6 @@ from shockwave.model.events import RoundDecided
 from shockwave.model.job import JobSpec, TraceJob
 from shockwave.policies import registry
 from shockwave.testing.workloads import random_jobs
-from tests.engine.runs import Run, make_job
 
 FAULTS: tuple[Fault, ...] = (
     JobCrash(1500.0, "job-1"),
@@ -86,5 +86,5 @@ def test_what_was_measured_does_not_depend_on_skipping() -> None:
         "a", (32, 3, 200.0), (64, 3, 150.0), (32, 3, 200.0), profile={32: math.nan, 64: math.nan}
     )
     runs = [Run([job], skip=skip).go() for skip in (True, False)]
-    measured = [run.loop.table.measured[0].tolist() for run in runs]
+    measured = [run.loop.state.table.measured[0].tolist() for run in runs]
     assert measured == [[200.0, 150.0], [200.0, 150.0]]

@@ -7,6 +7,7 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.engine.runs import RandomPolicy, Run, Scripted, make_job
 
 from shockwave.engine.loop import Rounds
 from shockwave.executors.faults import Fault, JobCrash, JobFailure, NodeFailure, NodeRecovery
@@ -30,7 +31,6 @@ from shockwave.model.events import (
 from shockwave.policies.fifo import Fifo
 from shockwave.predict.reactive import Reactive
 from shockwave.testing.workloads import random_jobs
-from tests.engine.runs import RandomPolicy, Run, Scripted, make_job
 
 ONE_GPU = Cluster.uniform(1)
 
@@ -56,7 +56,9 @@ def test_every_round_after_a_pause_pays_a_restart() -> None:
 def test_preemption_keeps_fractions_of_epochs() -> None:
     a, b = make_job("a", (32, 2, 200.0)), make_job("b", (32, 1, 50.0))
     run = Run([a, b], cluster=ONE_GPU, policy=Scripted({1: [1]}, default=[0])).go()
-    assert run.stops == [(100.0, "a", pytest.approx(90 / 200))]
+    ((time, name, epochs),) = run.stops
+    assert (time, name) == (100.0, "a")
+    assert epochs == pytest.approx(90 / 200)
     # 90 s done before the pause, 310 left from round 2 on.
     assert run.finishes["a"] == pytest.approx(200 + 10 + 310)
 
@@ -120,6 +122,7 @@ def test_a_crash_at_the_very_end_of_an_epoch_keeps_it() -> None:
     assert run.stops == [(70.0, "a", 2.0)]
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.floats(1.0, 40.0), st.integers(1, 12), st.floats(1.0, 40.0))
 def test_a_crash_never_falls_behind_the_regime_that_was_entered(
     first: float, epochs: int, second: float
@@ -212,7 +215,7 @@ def test_a_gang_larger_than_the_cluster_is_an_input_error() -> None:
         )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     round_seconds=st.sampled_from([60.0, 100.0, 120.0, 333.3]),
@@ -247,7 +250,7 @@ def test_work_is_conserved(
             productive[handle] = productive.get(handle, 0.0) + seconds
             held[handle] = held.get(handle, 0.0) + lease
     for name, job in truth.items():
-        handle = run.loop.table.handle(name)
+        handle = run.loop.state.table.handle(name)
         assert math.isclose(productive[handle], job.exclusive_seconds, abs_tol=1e-4)
         assert productive[handle] <= held[handle] + 1e-4
 
@@ -261,9 +264,8 @@ def test_work_is_conserved(
         lease_seconds = sum(stop - start for start, stop in leases)
         assert math.isclose(lease_seconds - paid, job.exclusive_seconds, abs_tol=1e-4)
         assert leases[0][0] >= job.spec.arrival_seconds
-        assert all(math.isclose(s % round_seconds % round_seconds, 0, abs_tol=1e-6)
-                   or math.isclose(s % round_seconds, round_seconds, abs_tol=1e-6)
-                   for s, _ in leases)  # fmt: skip
+        for start, _ in leases:
+            assert math.isclose(start, round(start / round_seconds) * round_seconds)
 
     times = [event.time for event in run.events]
     assert times == sorted(times)

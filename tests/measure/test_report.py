@@ -129,12 +129,20 @@ def test_a_single_policy_is_not_called_the_best() -> None:
     )
 
 
+def test_a_figure_that_does_not_apply_is_never_the_best() -> None:
+    page = render_report(toy_runs(), "Toys")  # one of the policies has a gap, the others none
+    missing = re.findall(r'<td class="([^"]*)" data-value=""><span class="none">', page)
+    assert len(missing) == len(RANKS) - 1
+    assert all("best" not in kinds for kinds in missing)
+
+
 def test_seeds_show_as_mean_and_interval() -> None:
     runs = toy_runs(("first-come",))
     seeds = [dict(runs[0][0], makespan_seconds=seconds) for seconds in (7200.0, 9000.0, 10_800.0)]
     page = render_report(runs, "Toys", [aggregate(seeds)])
-    assert '2.50<span class="ci"> ±1.24</span>' in page  # 4.3027 * 0.5 / sqrt(3)
+    assert '2.50<span class="ci">±1.24</span>' in page  # 4.3027 * 0.5 / sqrt(3)
     assert "<b>3</b>seeds" in page
+    assert page.count('class="ci"') == 1  # all other figures are the same in every seed
 
 
 def test_a_gantt_of_too_many_leases_says_what_it_leaves_out() -> None:

@@ -14,7 +14,7 @@ from shockwave.plan.instances import Instance, random_instance
 from shockwave.plan.market import PiecewiseLog
 from shockwave.plan.milp import solve_options, solve_original, solve_rounds
 from shockwave.plan.planner import solve
-from shockwave.plan.program import OptionTable, Program
+from shockwave.plan.program import Program
 from shockwave.plan.window import WindowPlan
 
 AWKWARD_GANGS = ((1, 2, 3, 4, 5), (0.4, 0.2, 0.2, 0.1, 0.1))
@@ -64,15 +64,16 @@ def test_optimum_lies_between_plan_and_bound(case: tuple[Instance, float]) -> No
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 1e-4, 1e-3]))
-def test_jobs_of_one_gpu_are_planned_to_optimality(seed: int, makespan_weight: float) -> None:
-    # Without gangs the packing loses nothing: the plan meets the exact optimum of the counts.
+def test_jobs_of_one_gpu_lose_nothing_in_packing(seed: int, makespan_weight: float) -> None:
+    # Without gangs every count finds its rounds: only the search for the counts can lose.
     instance = random_instance(12, 4, np.random.default_rng(seed), window=5, gangs=((1,), (1.0,)))
     program = instance.program(makespan_weight=makespan_weight)
     plan = solve(program, running=instance.running)
     optimum = solve_options(program)
     assert not plan.missing.any()
     assert optimum.objective <= plan.upper_bound + 1e-6 * abs(optimum.objective)
-    assert plan.welfare == pytest.approx(optimum.objective, rel=2e-4, abs=1e-9)
+    gain = optimum.objective - plan.idle_welfare
+    assert optimum.objective - plan.welfare <= 0.01 * gain + 1e-6
 
 
 @pytest.mark.parametrize(("jobs", "gpus"), [(120, 32), (460, 128)])
@@ -179,6 +180,21 @@ def test_makespan_weight_makes_the_longest_job_run() -> None:
     assert plans[1].horizon_seconds == 5000.0 - 5 * 120.0
 
 
+def test_equal_jobs_share_equally_when_most_horizons_are_out_of_reach() -> None:
+    values = np.log(0.05 + np.arange(21.0) / 40)[None].repeat(60, axis=0)
+    program = Program.from_values(
+        values,
+        np.ones(60, dtype=np.int64),
+        21,
+        remaining_seconds=np.full(60, 9000.0),
+        makespan_weight=1e-3,
+    )
+    plan = solve(program)
+    assert plan.rounds.tolist() == [7] * 60
+    assert plan.horizon_seconds == 9000.0 - 7 * 120.0
+    assert plan.gap <= 1e-9
+
+
 def test_work_bound_switches_the_makespan_term_off() -> None:
     values = np.log1p(np.arange(6.0))[None].repeat(11, axis=0)
     values[0] *= 1e-6
@@ -234,13 +250,12 @@ def test_several_gpu_types_and_gang_sizes(seed: int) -> None:
     assert (plan.price >= 0).all()
 
 
-def test_options_in_any_order_give_the_same_plan() -> None:
+def test_dense_and_ragged_options_give_the_same_plan() -> None:
     dense = random_instance(12, 4, np.random.default_rng(5), window=6).program()
-    flat = dataclasses.replace(dense, _uniform=False)
-    one, other = solve(dense), solve(flat)
-    assert other.welfare == pytest.approx(one.welfare)
+    ragged = dataclasses.replace(dense, _uniform=False)
+    one, other = solve(dense), solve(ragged)
+    assert (one.schedule == other.schedule).all()
     assert other.upper_bound == pytest.approx(one.upper_bound)
-    assert not OptionTable.of(flat).option.flags.writeable or (one.rounds == other.rounds).all()
 
 
 def test_milp_is_selected_by_name() -> None:

@@ -22,7 +22,8 @@ def volatile_utilities(rng: np.random.Generator, jobs: int, rounds: int) -> Floa
     """Each job speeds up or slows down at a round of its own."""
     change = rng.integers(0, rounds, jobs)
     before, after = rng.uniform(0.2, 2.0, (2, jobs))
-    return np.where(np.arange(rounds) < change[:, None], before[:, None], after[:, None])
+    early = np.arange(rounds) < change[:, None]
+    return np.asarray(np.where(early, before[:, None], after[:, None]))
 
 
 @settings(max_examples=25, deadline=None)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from shockwave.cli import trace
+from shockwave.cli.predict import predict
 from shockwave.cli.simulate import simulate
 from shockwave.version import __version__
 
@@ -18,6 +19,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command()(simulate)
+app.command()(predict)
 app.add_typer(trace.app, name="trace")
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from math import isnan
 from pathlib import Path
 from typing import Annotated
 
@@ -10,15 +12,18 @@ import typer
 
 from shockwave.cli.comparison import comparison_table
 from shockwave.cli.console import console, note, one_line_errors, progress_bar
-from shockwave.cli.runs import Run, RunResult, execute_all, load_jobs
+from shockwave.cli.runs import Run, RunResult, execute, execute_all, load_jobs
+from shockwave.cli.story import Story, story_table
 from shockwave.engine.loop import Rounds
 from shockwave.executors.faults import read_faults
+from shockwave.executors.simulation import by_arrival
 from shockwave.measure import aggregate
 from shockwave.measure.report import write_report
 from shockwave.measure.summary import Summary
 from shockwave.model.cluster import Cluster
 from shockwave.model.errors import InputError
 from shockwave.model.files import atomic_writer, check_writable
+from shockwave.model.job import TraceJob
 from shockwave.policies import registry as policies
 from shockwave.predict import registry as predictors
 from shockwave.traces.recipe import is_recipe
@@ -64,6 +69,9 @@ def simulate(
     json_path: Annotated[
         Path | None, typer.Option("--json", help="Write the figures to this file.")
     ] = None,
+    explain: Annotated[
+        str | None, typer.Option(help="Tell the story of this job (id) under each policy.")
+    ] = None,
     report: Annotated[Path | None, typer.Option(help="Write a report to this HTML file.")] = None,
 ) -> None:
     """Simulate a workload under one or several policies and compare them."""
@@ -89,6 +97,9 @@ def simulate(
             for name in names
             for offset in range(seeds)
         ]
+        if explain is not None:
+            _tell_story(explain, runs[::seeds], jobs)
+            return
         results = _execute(runs, workers)
         groups = [results[i : i + seeds] for i in range(0, len(results), seeds)]
         rows = [_row(group) for group in groups]
@@ -106,6 +117,23 @@ def simulate(
                 aggregates=rows if seeds > 1 else None,
             )
             note(f"Report: {report}")
+
+
+def _tell_story(job: str, runs: list[Run], jobs: Sequence[TraceJob]) -> None:
+    ids = [item.spec.id for item in by_arrival(jobs)]
+    if job not in ids:
+        raise InputError(
+            "the trace has no such job",
+            place="--explain",
+            value=job,
+            hint=f"Its jobs are {', '.join(ids[:5])}{' ...' if len(ids) > 5 else ''}",
+        )
+    handle = ids.index(job)
+    for run in runs:
+        story = Story(handle)
+        history = execute(run, observers=(story,)).history
+        finish = float(history.jobs.finish[handle])
+        console.print(story_table(story, job, run.policy, None if isnan(finish) else finish))
 
 
 def _execute(runs: list[Run], workers: int | None) -> list[RunResult]:

@@ -80,6 +80,12 @@ class Executor(ABC):
     def poll(self, until: float) -> Poll:
         """Let time pass to ``until`` and tell what happened."""
 
+    def adopt(self, launches: Sequence[Launch]) -> None:  # noqa: B027
+        """After a restart of the scheduler: these gangs were running; find them again.
+
+        Whatever became of them in the meantime is told by the next ``poll``.
+        """
+
     def quiet_until(self) -> float:
         """A time before which nothing will happen by itself; the present if unknown.
 

@@ -18,6 +18,9 @@ class Journal(ABC):
     @abstractmethod
     def append(self, event: Event) -> None: ...
 
+    def flush(self) -> None:  # noqa: B027
+        """Make durable what was appended. Called before orders are carried out."""
+
 
 class MemoryJournal(Journal):
     """Keeps the events as a list: ``journal.events``."""
@@ -47,14 +50,14 @@ class FileJournal(Journal):
 
 def read_journal(path: Path) -> Iterator[Event]:
     """The events of a journal file. Raises :class:`JournalError` with the line number."""
-    with path.open(encoding="utf-8") as lines:
+    with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             try:
-                record = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise JournalError(f"{path}, line {number}: not JSON ({error.msg})") from error
+                record = json.loads(line.decode("utf-8"))
+            except ValueError as error:  # of the text or of the JSON
+                raise JournalError(f"{path}, line {number}: not JSON ({error})") from error
             if not isinstance(record, dict):
-                raise JournalError(f"{path}, line {number}: not an event: {line.strip()[:80]}")
+                raise JournalError(f"{path}, line {number}: not an event: {str(record)[:80]}")
             try:
                 event = from_record(record)
             except JournalError as error:

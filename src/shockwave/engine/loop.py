@@ -1,42 +1,42 @@
 """The round loop. One for simulated and live scheduling.
 
 Every round: collect, observe, predict, decide, place, act, record. The loop itself does
-nothing else: jobs come from an arrivals feed, time from an executor, choices from a
-policy, and all that happened goes into a journal.
+nothing else: jobs come from an arrivals feed, time from a clock, choices from a policy,
+running is an executor's, and all that happened goes into a journal.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from shockwave.engine.executor import Executor, Launch, Signal
+from shockwave.engine.arrivals import Arrivals, CancelJob, DrainNode, Request, ResumeNode
+from shockwave.engine.clock import Clock, VirtualClock
+from shockwave.engine.executor import Executor, Launch, Progress, Signal
 from shockwave.engine.journal import Journal
-from shockwave.engine.placement import Placer
-from shockwave.engine.table import JobTable
-from shockwave.model.cluster import Cluster
+from shockwave.engine.retry import Retries
+from shockwave.engine.state import SchedulerState
+from shockwave.model.cluster import Cluster, Node
 from shockwave.model.errors import PolicyError, StuckError
 from shockwave.model.events import (
     Event,
     JobCancelled,
     JobFailed,
-    JobFinished,
+    JobProgressed,
     JobStarted,
     JobStopped,
     JobSubmitted,
     NodeDown,
     NodeUp,
     Placement,
-    RegimeChanged,
     RoundDecided,
     StopReason,
 )
-from shockwave.model.job import JobSpec, JobState
+from shockwave.model.job import JobState
 from shockwave.model.view import Ints, View
 from shockwave.policies.base import Decision, Policy
 from shockwave.predict.base import Forecast, Predictor
@@ -54,24 +54,16 @@ class Rounds:
         return math.ceil(seconds / self.round_seconds - 1e-9)
 
 
-class Arrivals(ABC):
-    """Where jobs come from: a trace, or people."""
-
-    @abstractmethod
-    def due(self, now: float) -> list[JobSpec]:
-        """Jobs that arrived up to ``now`` and were not handed out yet."""
-
-    @abstractmethod
-    def next_arrival(self) -> float:
-        """When the next job arrives; infinity if there is none, the present if unknown."""
-
-
 # Called with every decision, e.g. to explain or to show progress.
 Observer = Callable[[View, Forecast, Decision], None]
 
 
 class RoundLoop:
-    """Schedules until no job is left."""
+    """Schedules until no job is left, or for ever where jobs may always come.
+
+    ``journal_progress`` writes an event for what every running job did in a round: needed
+    where the journal must be enough to go on from, that is, live.
+    """
 
     def __init__(
         self,
@@ -83,6 +75,9 @@ class RoundLoop:
         cluster: Cluster,
         journal: Journal,
         rounds: Rounds | None = None,
+        clock: Clock | None = None,
+        retries: Retries | None = None,
+        journal_progress: bool = False,
         observers: Sequence[Observer] = (),
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -92,14 +87,18 @@ class RoundLoop:
         self.arrivals = arrivals
         self.journal = journal
         self.rounds = rounds or Rounds()
+        self.clock = clock or VirtualClock()
+        self.journal_progress = journal_progress
         self.observers = observers
         self.timer = timer
-        self.table = JobTable()
-        self.placer = Placer(cluster.nodes)
+        self.state = SchedulerState(
+            cluster.nodes, retries or Retries(), lambda job: predictor.learn([job])
+        )
         self.round = 0
         self.rounds_scheduled = 0
-        self._changed = True
-        self._active_at_decision = 0
+        self.overrun_seconds = 0.0  # by how much the last decision came too late
+        self._drained: dict[str, Node] = {}
+        self._eligible = 0
         self._last: tuple[Ints, Decision] | None = None  # handles that run, and why
 
     @property
@@ -111,69 +110,118 @@ class RoundLoop:
         while self.step():
             pass
 
+    def restore(self, events: Iterable[Event], now: float) -> None:
+        """Go on from a journal: fold it, then find again what was running."""
+        for event in events:
+            self.state.apply(event)
+        self.round = self.rounds.boundary(now)
+        table = self.state.table
+        self.executor.adopt(
+            [
+                self._launch_order(handle, self.state.placer.placement(handle))
+                for handle in self.state.running().tolist()
+            ]
+        )
+        self.rounds_scheduled = int(table.rounds_active.max(initial=0))
+
     def step(self) -> bool:
         """One round, or several in which nothing changes. False when all work is done."""
+        self._catch_up(self.clock.wait_until(self.now))
         self._collect()
-        if len(self.table.active) == 0 or self.placer.gpus == 0:
+        eligible = self.state.eligible(self.now)
+        if len(eligible) != self._eligible:  # a back-off ended: news that no event tells
+            self._eligible = len(eligible)
+            self.state.changed = True
+        if len(eligible) == 0 or self.state.placer.gpus == 0:
             return self._skip_idle()
-        view = self._observe()
+        view = self._observe(eligible)
         forecast = self.predictor.forecast(view)
         decision, chosen, seconds = self._decide(view, forecast)
         stopped, started, continuing = self._diff(chosen)
-        self.placer.release(stopped.tolist())
-        placements = self.placer.place(started.tolist(), self.table.gpus[started].tolist())
+        placements = self._place(stopped, started)
         spanning = self._record_orders(stopped, placements)
         self._act(stopped, placements, continuing)
-        self._record_round(decision, chosen, spanning, seconds)
+        self._record_round(view, decision, chosen, spanning, seconds)
         return True
 
-    # 1. Collect what happened since the last round, and who arrived.
+    # 1. Collect what happened since the last round, who arrived, and what was asked for.
+
+    def _catch_up(self, actual: float) -> None:
+        """Real time may have left a round or more behind; decide for the present one."""
+        self.overrun_seconds = actual - self.now
+        self.round = max(self.round, math.floor(actual / self.rounds.round_seconds + 1e-9))
 
     def _collect(self) -> None:
         poll = self.executor.poll(self.now)
-        self.table.advance(poll.progress, self._active_at_decision, self.placer.gpus)
+        self._take_progress(poll.progress)
         for event in poll.events:
-            self.journal.append(event)
-            self._apply(event)
-        arrived = self.arrivals.due(self.now)
-        if arrived:
-            self.table.submit(arrived)
-            for spec in arrived:
-                self.journal.append(JobSubmitted(self.now, spec))
-            self._changed = True
+            self._emit(event)
+            if isinstance(event, JobStopped) and event.reason is StopReason.CRASHED:
+                self._give_up_if_hopeless(event)
+        for spec in self.arrivals.due(self.now):
+            self._emit(JobSubmitted(self.now, spec))
+        for request in self.arrivals.requests():
+            self._obey(request)
+        self.journal.flush()
 
-    def _apply(self, event: Event) -> None:
-        self._changed = True
-        match event:
-            case RegimeChanged():
-                handle = self.table.handle(event.job)
-                self.table.change_regime(handle, event.epoch, event.configuration)
-            case JobFinished():
-                handle = self.table.handle(event.job)
-                self._end(handle, JobState.FINISHED)
-                self.predictor.learn([self.table.finished_job(handle)])
-            case JobFailed() | JobCancelled():
-                failed = isinstance(event, JobFailed)
-                self._end(
-                    self.table.handle(event.job), JobState.FAILED if failed else JobState.CANCELLED
+    def _emit(self, event: Event) -> None:
+        """Whatever changes the state is in the journal first."""
+        self.journal.append(event)
+        self.state.apply(event)
+
+    def _take_progress(self, progress: Progress) -> None:
+        if not self.journal_progress:
+            self.state.advance(progress)
+            return
+        for i, handle in enumerate(progress.handle.tolist()):
+            spec = self.state.table.specs[handle]
+            measured = float(progress.epoch_seconds[i])
+            self._emit(
+                JobProgressed(
+                    self.now,
+                    spec.id,
+                    epochs_done=float(progress.epochs_done[i]),
+                    configuration=spec.configurations[int(progress.configuration[i])],
+                    epoch_seconds=None if math.isnan(measured) else measured,
+                    productive_seconds=float(progress.productive_seconds[i]),
+                    held_seconds=float(progress.held_seconds[i]),
                 )
-            case JobStopped():
-                handle = self.table.handle(event.job)
-                self.table.state[handle] = JobState.WAITING
-                self.table.epochs_done[handle] = event.epochs_done
-                self.placer.release([handle])
-            case NodeUp():
-                self.placer.add(event.node)
-            case NodeDown():
-                self.placer.release(self.placer.remove(event.node))
+            )
 
-    def _end(self, handle: int, state: JobState) -> None:
-        self.placer.release([handle])
-        self.table.close([handle], state)
+    def _give_up_if_hopeless(self, crash: JobStopped) -> None:
+        if self.state.should_give_up(crash.job):
+            self._emit(JobFailed(crash.time, crash.job, f"kept crashing: {crash.detail}"))
+
+    def _obey(self, request: Request) -> None:
+        state = self.state
+        match request:
+            case CancelJob():
+                handle = state.table.find(request.job)
+                if handle is None or state.table.state[handle] > JobState.RUNNING:
+                    return
+                if state.table.state[handle] == JobState.RUNNING:
+                    self.executor.stop(np.array([handle]))
+                self._emit(JobCancelled(self.now, request.job))
+            case DrainNode():
+                node = next((n for n in state.placer.nodes() if n.id == request.node), None)
+                if node is not None:
+                    self._drained[node.id] = node
+                    self._preempt(np.array(state.placer.holders(node.id), dtype=np.int64))
+                    self._emit(NodeDown(self.now, node.id))
+            case ResumeNode():
+                back = self._drained.pop(request.node, None)
+                if back is not None:
+                    self._emit(NodeUp(self.now, back))
+
+    def _preempt(self, handles: Ints) -> None:
+        if len(handles):
+            self._stop_events(handles)
+            self.journal.flush()
+            self.executor.stop(handles)
 
     def _skip_idle(self) -> bool:
         """Nothing to decide: go to the round in which that may change."""
-        jobs_wait = len(self.table.active) > 0
+        jobs_wait = len(self.state.table.active) > 0
         # Without jobs only an arrival matters: a run ends with its jobs, not with its nodes.
         change = self._next_change() if jobs_wait else self.arrivals.next_arrival()
         if math.isinf(change):
@@ -186,118 +234,121 @@ class RoundLoop:
 
     # 2. Observe: freeze what a policy may see.
 
-    def _observe(self) -> View:
-        active = self.table.active
-        self._active_at_decision = len(active)
-        return self.table.view(
+    def _observe(self, eligible: Ints) -> View:
+        return self.state.table.view(
+            eligible,
             now=self.now,
             round_index=self.round,
-            gpus_total=self.placer.gpus,
+            gpus_total=self.state.placer.gpus,
             round_seconds=self.rounds.round_seconds,
             restart_seconds=self.rounds.restart_seconds,
-            changed=self._changed,
+            changed=self.state.changed,
         )
 
     # 3. and 4. Predict and decide.
 
     def _decide(self, view: View, forecast: Forecast) -> tuple[Decision, Ints, float]:
-        if self._last is not None and not self._changed and self._last[1].stable:
+        if self._last is not None and not self.state.changed and self._last[1].stable:
             return self._last[1], self._last[0], 0.0
         start = self.timer()
         decision = self.policy.decide(view, forecast)
         seconds = self.timer() - start
-        run = np.asarray(decision.run)
-        if run.ndim != 1 or (len(run) and not np.issubdtype(run.dtype, np.integer)):
-            raise PolicyError(
-                f"{self.policy.name} must choose positions in the view, not {decision.run!r}"
-            )
-        run = run.astype(np.int64, copy=False)
-        if len(np.unique(run)) != len(run) or (
-            len(run) and not 0 <= run.min() <= run.max() < len(view)
-        ):
-            raise PolicyError(
-                f"{self.policy.name} chose jobs twice or jobs that do not exist: {run}"
-            )
-        if view.gpus[run].sum() > view.gpus_total:
-            raise PolicyError(
-                f"{self.policy.name} chose gangs of {view.gpus[run].sum()} GPUs in round "
-                f"{self.round}, but {view.gpus_total} are up"
-            )
+        run = self._checked(view, decision.run)
         for observer in self.observers:
             observer(view, forecast, decision)
         chosen = view.handle[run]
         self._last = (chosen, decision)
-        self._changed = False
+        self.state.changed = False
         return decision, chosen, seconds
+
+    def _checked(self, view: View, positions: Ints) -> Ints:
+        """The positions, if they can be carried out; a policy may come from anywhere."""
+        run = np.asarray(positions)
+        if run.ndim != 1 or (len(run) and not np.issubdtype(run.dtype, np.integer)):
+            raise PolicyError(f"{self.policy.name} must choose positions in the view, not {run!r}")
+        run = run.astype(np.int64, copy=False)
+        in_range = len(run) == 0 or (run.min() >= 0 and run.max() < len(view))
+        if not in_range or len(np.unique(run)) != len(run):
+            raise PolicyError(
+                f"{self.policy.name} chose jobs twice or jobs that do not exist: {run.tolist()}"
+            )
+        wanted = int(view.gpus[run].sum())
+        if wanted > view.gpus_total:
+            raise PolicyError(
+                f"{self.policy.name} chose gangs of {wanted} GPUs in round "
+                f"{self.round}, but {view.gpus_total} are up"
+            )
+        return run
 
     # 5. Place: who stops, who starts where, who stays.
 
     def _diff(self, chosen: Ints) -> tuple[Ints, Ints, Ints]:
         """Who stops, who starts, who goes on."""
-        state, active = self.table.state, self.table.active
-        goes_on = state[chosen] == JobState.RUNNING
-        continuing = chosen[goes_on]
-        held = active[state[active] == JobState.RUNNING]
+        goes_on = self.state.table.state[chosen] == JobState.RUNNING
+        continuing, held = chosen[goes_on], self.state.running()
         stopped = held[:0] if len(held) == len(continuing) else np.setdiff1d(held, continuing)
         return stopped, chosen[~goes_on], continuing
+
+    def _place(self, stopped: Ints, started: Ints) -> dict[int, Placement]:
+        self.state.placer.release(stopped.tolist())
+        return self.state.placer.place(started.tolist(), self.state.table.gpus[started].tolist())
 
     # 6. Act: through the executor's verbs only.
 
     def _act(self, stopped: Ints, placements: dict[int, Placement], continuing: Ints) -> None:
-        table = self.table
-        lease_end = (self.round + 1) * self.rounds.round_seconds
         if len(stopped):
-            table.state[stopped] = JobState.WAITING
             self.executor.stop(stopped)
         if len(continuing):
-            self.executor.signal(continuing, Signal.RENEW, lease_end)
+            self.executor.signal(continuing, Signal.RENEW, self._lease_end)
         if placements:
-            handles = np.fromiter(placements, dtype=np.int64)
-            table.state[handles] = JobState.RUNNING
-            self.executor.launch(
-                [
-                    Launch(
-                        handle, table.specs[handle], placement, int(table.starts[handle]), lease_end
-                    )
-                    for handle, placement in placements.items()
-                ]
-            )
+            self.executor.launch([self._launch_order(*item) for item in placements.items()])
+
+    @property
+    def _lease_end(self) -> float:
+        return (self.round + 1) * self.rounds.round_seconds
+
+    def _launch_order(self, handle: int, placement: Placement) -> Launch:
+        table = self.state.table
+        attempt = int(table.starts[handle])
+        return Launch(handle, table.specs[handle], placement, attempt, self._lease_end)
 
     # 7. Record: orders before they are carried out, the round after.
 
+    def _stop_events(self, handles: Ints) -> None:
+        table = self.state.table
+        for handle in handles.tolist():
+            done = float(table.epochs_done[handle])
+            self._emit(JobStopped(self.now, table.specs[handle].id, done, StopReason.PREEMPTED))
+
     def _record_orders(self, stopped: Ints, placements: dict[int, Placement]) -> int:
         """Returns how many gangs span nodes although one node could hold them."""
-        table, now, append = self.table, self.now, self.journal.append
+        table = self.state.table
         spanning = 0
-        for handle in stopped.tolist():
-            done = float(table.epochs_done[handle])
-            append(JobStopped(now, table.specs[handle].id, done, StopReason.PREEMPTED))
+        self._stop_events(stopped)
         for handle, placement in placements.items():
-            table.starts[handle] += 1
             spec = table.specs[handle]
-            spanning += len(placement) > 1 and spec.gpus <= self.placer.largest_node
-            append(JobStarted(now, spec.id, placement, int(table.starts[handle])))
+            spanning += len(placement) > 1 and spec.gpus <= self.state.placer.largest_node
+            attempt = int(table.starts[handle]) + 1
+            self._emit(JobStarted(self.now, spec.id, placement, attempt))
+        self.journal.flush()
         return spanning
 
     def _record_round(
-        self, decision: Decision, chosen: Ints, spanning: int, seconds: float
+        self, view: View, decision: Decision, chosen: Ints, spanning: int, seconds: float
     ) -> None:
-        table, active = self.table, self.table.active
         if len(chosen) == 0 and math.isinf(self._next_change()):
             raise StuckError(self._stuck_message())
-        count = self._lease_rounds(decision, chosen)
-        table.active_integral[active] += len(active) * count
-        table.rounds_active[active] += count
+        count = self._lease_rounds(decision, len(chosen) == len(view))
         self.rounds_scheduled += count
-        self.journal.append(
+        self._emit(
             RoundDecided(
                 self.now,
                 round=self.round,
                 rounds=count,
-                active=len(active),
+                active=len(self.state.table.active),
                 running=len(chosen),
-                gpus_up=self.placer.gpus,
-                gpus_busy=int(table.gpus[chosen].sum()),
+                gpus_up=self.state.placer.gpus,
+                gpus_busy=int(self.state.table.gpus[chosen].sum()),
                 spanning=spanning,
                 plan_seconds=seconds,
                 welfare=decision.welfare,
@@ -305,24 +356,29 @@ class RoundLoop:
                 price=decision.price,
             )
         )
+        self.journal.flush()
         self.round += count
 
-    def _lease_rounds(self, decision: Decision, chosen: Ints) -> int:
+    def _lease_rounds(self, decision: Decision, everyone_runs: bool) -> int:
         """How many rounds the decision holds for; more than one only in virtual time."""
-        everyone_runs = len(chosen) == len(self.table.active)
         if not (decision.stable or everyone_runs):
             return 1
         quiet = self._next_change()
         return 1 if math.isinf(quiet) else max(1, self.rounds.boundary(quiet) - self.round)
 
     def _next_change(self) -> float:
-        return min(self.executor.quiet_until(), self.arrivals.next_arrival())
+        return min(
+            self.executor.quiet_until(),
+            self.arrivals.next_arrival(),
+            self.state.next_eligible(self.now),
+        )
 
     def _stuck_message(self) -> str:
-        active = self.table.active
-        waiting = [self.table.specs[handle] for handle in active[:3].tolist()]
+        table = self.state.table
+        waiting = [table.specs[handle] for handle in table.active[:3].tolist()]
         names = ", ".join(f"{spec.id} ({spec.gpus} GPUs)" for spec in waiting)
+        more = " ..." if len(table.active) > 3 else ""
         return (
-            f"{len(active)} jobs wait at {self.now:.0f} s and nothing can start them: {names}"
-            f"{' ...' if len(active) > 3 else ''}; {self.placer.gpus} GPUs are up"
+            f"{len(table.active)} jobs wait at {self.now:.0f} s and nothing can start them: "
+            f"{names}{more}; {self.state.placer.gpus} GPUs are up"
         )

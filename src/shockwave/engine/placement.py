@@ -56,6 +56,10 @@ class Placer:
         self._free[index] = 0
         self._nodes[index].free.clear()
         self._count()
+        return self.holders(node_id)
+
+    def holders(self, node_id: str) -> list[int]:
+        """Handles of the gangs that hold GPUs on a node."""
         return [
             handle
             for handle, placement in self._held.items()
@@ -71,6 +75,26 @@ class Placer:
                     self._nodes[index].free.extend(slots)
                     self._nodes[index].free.sort()
                     self._free[index] += len(slots)
+
+    def claim(self, handle: int, placement: Placement) -> None:
+        """A gang holds exactly these slots already, as a journal says."""
+        if handle in self._held:
+            return
+        for node_id, slots in placement:
+            index = self._index.get(node_id)
+            if index is not None:
+                free = self._nodes[index].free
+                self._nodes[index].free = [slot for slot in free if slot not in slots]
+                self._free[index] = len(self._nodes[index].free)
+        self._held[handle] = placement
+
+    def placement(self, handle: int) -> Placement:
+        """The slots that a gang holds; empty if it holds none."""
+        return self._held.get(handle, ())
+
+    def nodes(self) -> list[Node]:
+        """The nodes that are up."""
+        return [self._nodes[index].node for index in self._index.values()]
 
     def place(self, handles: list[int], gpus: list[int]) -> dict[int, Placement]:
         """Place gangs that start now. Together they must fit the free GPUs."""

@@ -14,7 +14,7 @@ from shockwave.predict.base import FinishedJob
 
 _FLOATS = (
     "arrival", "epochs", "weight", "epochs_done", "regime_start", "productive_seconds",
-    "received_seconds", "fair_seconds", "active_integral",
+    "received_seconds", "fair_seconds", "active_integral", "eligible_after",
 )  # fmt: skip
 _INTS = (
     "gpus", "tenant", "kind", "adaptation", "configurations", "configuration", "state",
@@ -34,6 +34,7 @@ class JobTable:
     received_seconds: Floats
     fair_seconds: Floats
     active_integral: Floats
+    eligible_after: Floats
     gpus: Ints
     tenant: Ints
     kind: Ints
@@ -67,6 +68,9 @@ class JobTable:
 
     def handle(self, job: str) -> int:
         return self._handles[job]
+
+    def find(self, job: str) -> int | None:
+        return self._handles.get(job)
 
     def submit(self, specs: list[JobSpec]) -> None:
         """Add jobs as waiting, in the order given."""
@@ -124,6 +128,7 @@ class JobTable:
 
     def view(
         self,
+        rows: Ints,
         *,
         now: float,
         round_index: int,
@@ -132,8 +137,7 @@ class JobTable:
         restart_seconds: float,
         changed: bool,
     ) -> View:
-        """What a policy may see of the active jobs: copies, so that it cannot write back."""
-        rows = self.active
+        """What a policy may see of the jobs in ``rows``: copies, so that it cannot write back."""
         regime_epochs = np.maximum(self.epochs_done[rows] - self.regime_start[rows], 0.0)
         configuration = self.configuration[rows]
         configuration_epochs = self.closed_epochs[rows]

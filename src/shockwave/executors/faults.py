@@ -110,7 +110,7 @@ def read_faults(path: Path, cluster: Cluster, job_ids: set[str]) -> list[Fault]:
         raise InputError(f"cannot read the fault schedule: {error}", source=str(path)) from error
     numbered = [
         (number, _parse(line, path, number))
-        for number, line in enumerate(text.splitlines(), start=1)
+        for number, line in enumerate(text.split("\n"), start=1)
         if line.strip()
     ]
     numbered.sort(key=lambda item: item[1].time)

@@ -26,9 +26,10 @@ from shockwave.model.events import (
     StopReason,
 )
 from shockwave.model.job import TraceJob
-from shockwave.model.view import Ints
+from shockwave.model.view import Floats, Ints
 
 _TINY = 1e-7  # seconds; what is left of a job after rounding is not left
+_PART = 1e-9  # of an epoch; the same for epochs
 
 
 class SimulatedExecutor(Executor):
@@ -58,6 +59,7 @@ class SimulatedExecutor(Executor):
         self._regime_end = np.zeros(count)
         self._regime_epoch = np.zeros(count)  # epochs done when the regime began
         self._epoch_seconds = np.ones(count)
+        self._surprising = np.zeros(count, dtype=np.bool_)  # speed is not what was declared
 
     # The four verbs.
 
@@ -97,7 +99,12 @@ class SimulatedExecutor(Executor):
         if len(self._running) == 0:
             return fault
         rows = self._running
-        left = np.minimum(self._regime_end[rows], self._total[rows]) - self._work[rows]
+        event = np.minimum(self._regime_end[rows], self._total[rows])
+        # The first epoch of a regime measures its speed: news, unless it was declared.
+        to_measure = self._surprising[rows] & (self._epochs_in_regime(rows) < 1.0 - _PART)
+        measured = self._regime_start[rows] + self._epoch_seconds[rows]
+        event = np.where(to_measure, np.minimum(event, measured), event)
+        left = event - self._work[rows]
         return min(fault, self.now + float((self._overhead[rows] + left).min()))
 
     # How time passes.
@@ -119,7 +126,9 @@ class SimulatedExecutor(Executor):
         self._regime[handle] = index
         self._regime_end[handle] = self._regime_start[handle] + regime.seconds
         self._epoch_seconds[handle] = regime.epoch_seconds
-        self._configuration[handle] = job.spec.configurations.index(regime.configuration)
+        configuration = job.spec.configurations.index(regime.configuration)
+        self._configuration[handle] = configuration
+        self._surprising[handle] = job.spec.epoch_seconds[configuration] != regime.epoch_seconds
         return RegimeChanged(
             self.now, job.spec.id, int(self._regime_epoch[handle]), regime.configuration
         )
@@ -169,17 +178,20 @@ class SimulatedExecutor(Executor):
 
     def _progress(self, rows: Ints, seconds: float) -> Progress:
         work = self._work[rows]
-        in_regime = (work - self._regime_start[rows]) / self._epoch_seconds[rows]
+        in_regime = self._epochs_in_regime(rows)
         productive = work - self._reported[rows]
         self._reported[rows] = work
         return Progress(
             handle=rows,
             epochs_done=self._regime_epoch[rows] + in_regime,
             configuration=self._configuration[rows],
-            epoch_seconds=np.where(in_regime >= 1.0, self._epoch_seconds[rows], np.nan),
+            epoch_seconds=np.where(in_regime >= 1.0 - _PART, self._epoch_seconds[rows], np.nan),
             productive_seconds=productive,
             held_seconds=np.full(len(rows), seconds),
         )
+
+    def _epochs_in_regime(self, rows: Ints) -> Floats:
+        return (self._work[rows] - self._regime_start[rows]) / self._epoch_seconds[rows]
 
     # Faults.
 
@@ -208,7 +220,7 @@ class SimulatedExecutor(Executor):
         self._drop(handle)
         seconds = self._epoch_seconds[handle]
         start = self._regime_start[handle]
-        whole = math.floor((self._work[handle] - start) / seconds + 1e-9)
+        whole = math.floor((self._work[handle] - start) / seconds + _PART)
         self._work[handle] = start + whole * seconds
         job = self._truth[handle]
         assert job is not None

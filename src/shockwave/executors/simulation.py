@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from shockwave.engine.arrivals import Arrivals
 from shockwave.engine.journal import Journal, MemoryJournal
-from shockwave.engine.loop import Arrivals, Observer, RoundLoop, Rounds
+from shockwave.engine.loop import Observer, RoundLoop, Rounds
 from shockwave.executors.faults import Fault
 from shockwave.executors.simulated import SimulatedExecutor
 from shockwave.model.cluster import Cluster
@@ -108,6 +109,7 @@ def simulate(
     )
     while loop.step():
         if on_progress is not None:
-            on_progress(len(loop.table) - len(loop.table.active))
+            table = loop.state.table
+            on_progress(len(table) - len(table.active))
     target.append(RunEnded(loop.now, loop.rounds_scheduled))
     return memory.events

@@ -137,7 +137,9 @@ def _comparison(
     if any(clairvoyant):
         caption += " Clairvoyant policies know the future: they are bounds and never marked."
     if aggregates is not None:
-        caption += " Figures are means over seeds, ± half the 95 % confidence interval."
+        caption += (
+            " Figures are means over seeds, ± half the 95 % confidence interval where seeds differ."
+        )
     rows = aggregates if aggregates is not None else [summary for summary, _ in runs]
     return _section("table", "Comparison", caption, comparison_table(rows, clairvoyant))
 

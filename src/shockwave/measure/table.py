@@ -80,7 +80,8 @@ def comparison_table(rows: Sequence[Mapping[str, Any]], clairvoyant: Sequence[bo
         for column in columns:
             figure = row.get(column.metric)
             text = _text(figure, scales[column][1])
-            marked = not clairvoyant[position] and best[column] == _plain(figure, scales[column][1])
+            plain = _plain(figure, scales[column][1])
+            marked = plain is not None and plain == best[column] and not clairvoyant[position]
             kinds = f"{_edge(column, columns)}{' best' if marked else ''}"
             value = _mean(figure)
             sorted_by = "" if value is None else f"{value:.9g}"
@@ -105,9 +106,13 @@ def _text(figure: Figure, write: Write) -> str:
     mean = _mean(figure)
     if mean is None:
         return '<span class="none">–</span>'
-    if isinstance(figure, Mapping) and figure["ci95"] is not None:
-        return f'{write(mean)}<span class="ci"> ±{write(figure["ci95"])}</span>'
-    return write(mean)
+    if not isinstance(figure, Mapping) or figure["ci95"] is None:
+        return write(mean)
+    spread = write(figure["ci95"])
+    # Where all seeds agree there is no interval to show.
+    return (
+        write(mean) if spread == write(0.0) else f'{write(mean)}<span class="ci">±{spread}</span>'
+    )
 
 
 def _best(

@@ -50,6 +50,7 @@ class RunStarted(Event):
     restart_seconds: float
     seed: int
     version: str
+    started_unix: float | None = None  # of a live run: when its second 0 was
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,20 @@ class JobStopped(Event):
     job: str
     epochs_done: float
     reason: StopReason
+    detail: str = ""  # of a crash: the exit code, the last lines of the log
+
+
+@dataclass(frozen=True, slots=True)
+class JobProgressed(Event):
+    """What a live job did since it was last asked. Simulated runs do without."""
+
+    kind: ClassVar[str] = "job-progressed"
+    job: str
+    epochs_done: float
+    configuration: int
+    epoch_seconds: float | None  # measured in that configuration
+    productive_seconds: float  # since the last of these events
+    held_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +177,8 @@ class RunEnded(Event):
 _KINDS: dict[str, type[Event]] = {
     cls.kind: cls
     for cls in (
-        RunStarted, JobSubmitted, JobStarted, JobStopped, RegimeChanged, JobFinished,
-        JobFailed, JobCancelled, NodeUp, NodeDown, RoundDecided, RunEnded,
+        RunStarted, JobSubmitted, JobStarted, JobStopped, JobProgressed, RegimeChanged,
+        JobFinished, JobFailed, JobCancelled, NodeUp, NodeDown, RoundDecided, RunEnded,
     )
 }  # fmt: skip
 

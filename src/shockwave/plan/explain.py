@@ -25,6 +25,7 @@ class Explanation:
     finish: Floats
     finish_high: Floats
     fair_finish: Floats
+    note: tuple[str, ...] | None = None  # what else decided, in a few words; "" for nothing
 
 
 def first_bids(values: Floats, gpus: Ints) -> Floats:

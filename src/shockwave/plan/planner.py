@@ -81,38 +81,51 @@ def _search_horizons(
     program: Program, table: OptionTable, search: PriceSearch, target_gap: float, limit: int
 ) -> tuple[list[tuple[Ints, Floats]], float]:
     """Plans by falling welfare (option per job, price), and the upper bound."""
-    jobs = np.arange(len(program))
-    price = search.clearing_price(float(search.horizons[0]))
-    assert price is not None  # the idle plan always fits
-    upper = search.bounds(price)
-    tried: set[int] = set()
     found: list[tuple[float, Ints, Floats]] = []
-    for _ in range(limit):
-        at = int(np.argmax(upper))
-        if at in tried:
-            break
+    price = np.zeros(len(program.gpus_total))
+    upper = search.bounds(price)
+    upper[search.feasible_horizons() :] = -np.inf
+    tried: set[int] = set()
+    at = 0  # the longest horizon restricts nobody: there is always a plan and a price
+    while at not in tried and len(tried) < limit:
         tried.add(at)
-        horizon = float(search.horizons[at])
-        price = search.clearing_price(horizon, start=price)
-        if price is None:  # the needs of this horizon, and of all shorter ones, do not fit
+        cleared = search.clearing_price(float(search.horizons[at]), start=price)
+        if cleared is None:
             upper[at:] = -np.inf
-            price = found[-1][2] if found else np.zeros(len(program.gpus_total))
-            continue
-        upper = np.minimum(upper, search.bounds(price))
-        usable = np.isfinite(table.value)
-        usable[:, search.restricted] = search.allowed(horizon)
-        rounding = Rounding(table, program.capacity, search.choice(horizon, price), usable, price)
-        if rounding.drop_to_fit():
-            rounding.fill()
-            option = table.option[rounding.row, jobs]
-            excess = float(upper[at]) - program.welfare(option)
-            tolerated = target_gap * abs(float(upper[at]))
-            if excess > tolerated:
-                rounding.swap(_SWAPS, enough=excess - tolerated / 2)
-                option = table.option[rounding.row, jobs]
-            found.append((program.welfare(option), option, price))
-            found.sort(key=lambda plan: -plan[0])
-            if float(upper.max()) - found[0][0] <= target_gap / 4 * abs(found[0][0]):
-                break
+        else:
+            price = cleared
+            upper = np.minimum(upper, search.bounds(price))
+            option = _rounded(program, table, search, at, price, float(upper[at]), target_gap)
+            if option is not None:
+                found.append((program.welfare(option), option, price))
+                found.sort(key=lambda plan: -plan[0])
+                if float(upper.max()) - found[0][0] <= target_gap / 4 * abs(found[0][0]):
+                    break
+        at = int(np.argmax(upper))
     found.append((program.welfare(program.idle), program.idle, price))
     return [(option, cost) for _, option, cost in found], float(upper.max())
+
+
+def _rounded(
+    program: Program,
+    table: OptionTable,
+    search: PriceSearch,
+    at: int,
+    price: Floats,
+    bound: float,
+    target_gap: float,
+) -> Ints | None:
+    """[job] the options of a plan that ends by the horizon, ``None`` where none was found."""
+    horizon = float(search.horizons[at])
+    usable = np.isfinite(table.value)
+    usable[:, search.restricted] = search.allowed(horizon)
+    rounding = Rounding(table, program.capacity, search.choice(horizon, price), usable, price)
+    if not rounding.drop_to_fit():
+        return None
+    rounding.fill()
+    jobs = np.arange(len(program))
+    excess = bound - program.welfare(table.option[rounding.row, jobs])
+    tolerated = target_gap * abs(bound)
+    if excess > tolerated:
+        rounding.swap(_SWAPS, enough=excess - tolerated / 2)
+    return np.asarray(table.option[rounding.row, jobs])

@@ -90,6 +90,22 @@ class PriceSearch:
         part = self.table.leftover_seconds[:, self.restricted] <= horizon
         return part & np.isfinite(self.table.value[:, self.restricted])
 
+    def feasible_horizons(self) -> int:
+        """How many of ``horizons``, from the longest on, leave needs that fit the capacity.
+
+        Needs only grow as the horizon falls, so bisection finds the last. With several
+        types the test is necessary, not sufficient.
+        """
+        usage = self.table.usage[:, :, self.restricted].sum(axis=0)
+        capacity = float(self.program.capacity.sum())
+        fits, over = 0, len(self.horizons)  # every option is allowed at the longest horizon
+        while over - fits > 1:
+            middle = (fits + over) // 2
+            allowed = self.allowed(float(self.horizons[middle]))
+            need = float(np.where(allowed, usage, np.inf).min(axis=0, initial=np.inf).sum())
+            fits, over = (middle, over) if need <= capacity else (fits, middle)
+        return over
+
     def clearing_price(self, horizon: float, start: Floats | None = None) -> Floats | None:
         """[type] the price at which demand just fits, ``None`` where even needs do not.
 

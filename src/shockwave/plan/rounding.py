@@ -50,17 +50,22 @@ class Rounding:
             over = int(np.argmin(self.free))
             holders = np.flatnonzero(self.table.usage[over, self.row, self._jobs] > 0)
             value, usage = self._change(holders)
+            # Never into a type that is (or would be) over as well: that could go in circles.
+            room = np.maximum(self.free, 0.0)
             gives = self.usable[:, holders] & (usage[over] < 0)
+            gives &= (usage <= room[:, None, None]).all(axis=0)
             with np.errstate(divide="ignore", invalid="ignore"):
                 loss = np.where(gives, value / usage[over], np.inf)  # welfare per GPU-round
             best = loss.argmin(axis=0)
             cheapest = np.argsort(loss[best, np.arange(len(holders))], kind="stable")
             moved = False
             for position in cheapest.tolist():
-                if self.free[over] >= 0 or not np.isfinite(loss[best[position], position]):
+                row = int(best[position])
+                if self.free[over] >= 0 or not np.isfinite(loss[row, position]):
                     break
-                self._move(int(holders[position]), int(best[position]))
-                moved = True
+                if (usage[:, row, position] <= np.maximum(self.free, 0.0)).all():
+                    self._move(int(holders[position]), row)
+                    moved = True
             if not moved:
                 return False
         return True

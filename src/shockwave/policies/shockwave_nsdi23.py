@@ -147,13 +147,21 @@ class ShockwaveNsdi23(Policy):
         self, view: View, forecast: Forecast, schedule: Bools, plan: WindowPlan
     ) -> Explanation:
         start = expected_starts(schedule, view.now, view.round_seconds)
-        low, high = forecast.quantile(0.1), forecast.quantile(0.9)
+        share = min(1.0, view.gpus_total / len(view))
+        low, middle, high = (
+            np.maximum(start + seconds, view.now + seconds / share)
+            for seconds in (
+                forecast.quantile(0.1),
+                forecast.remaining_seconds,
+                forecast.quantile(0.9),
+            )
+        )
         return Explanation(
             price=float(plan.price[0]),
             bid=bids_at(self._values, view.gpus, np.zeros(len(view), dtype=np.int64)),
             expected_start=start,
-            finish_low=start + low,
-            finish=start + forecast.remaining_seconds,
-            finish_high=start + high,
+            finish_low=low,
+            finish=middle,
+            finish_high=high,
             fair_finish=self._fair_finish.target(view),
         )

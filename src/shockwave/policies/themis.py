@@ -36,7 +36,8 @@ def fairest_shares(remaining: Floats, fair: Floats, view: View) -> Floats:
         time_left = rho * fair - view.elapsed
         with np.errstate(divide="ignore", invalid="ignore"):
             wanted = np.where(time_left > 0, remaining / time_left, 1.0)
-        return np.minimum(wanted, 1.0)
+        # A job without work left needs no share; nor could any rho make it fair.
+        return np.where(remaining > 0, np.minimum(wanted, 1.0), 0.0)
 
     low, high = 0.0, 1.0
     while (view.gpus * shares(high)).sum() > view.gpus_total:

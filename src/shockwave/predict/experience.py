@@ -16,6 +16,7 @@ would have ended by now drop out, as in a Kaplan-Meier estimate of survival.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,23 +26,28 @@ from shockwave.model.view import Bools, Floats, Ints, View
 from shockwave.predict.base import FinishedJob
 
 _EPILOGUE_EPOCHS = 1.0
-_SAME, _OTHER_COUNT, _OTHER_KIND = 12, 6, 6  # how many examples of each closeness
-_WEIGHTS = (1.0, 0.5, 0.2)
+_KEPT = 24  # examples of one kind and number of configurations
+_ROWS = 24  # examples that a job is compared with, the closest ones
+_CLOSENESS = (1.0, 0.5, 0.2)  # same kind and count, same kind, same adaptation
 _OTHER_GPUS = 0.5  # times this where the gang has another size
 _MAX_REGIMES = 8
 _BANDWIDTH = 0.2  # share of a job's epochs within which beginnings count as the same
+_REFRESH = 1.05  # look for new examples once a kind has this many times as many
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Example:
-    """A finished job: regimes as configuration indices and the epochs when each ended."""
+    """A finished job from the beginning of each of its regimes on, one row per regime."""
 
     kind: int
     gpus: int
     epochs: float
     configurations: int
-    path: tuple[int, ...]
-    ends: tuple[float, ...]
+    began: Floats  # [row] epochs before the regime
+    epilogue: Floats  # [row] epochs of the short last regime, 0 without one
+    path: Ints  # [row, regime] configuration index
+    ends: Floats  # [row, regime] epochs since it began; last before the epilogue: infinity
+    tail: Bools  # [row, regime] the epilogue and padding: ends with the job
 
     @staticmethod
     def of(job: FinishedJob) -> Example | None:
@@ -49,56 +55,166 @@ class Example:
         regimes = [(index, epochs) for index, epochs in job.regimes if epochs > 0]
         if not regimes:
             return None
-        ends = np.cumsum([epochs for _, epochs in regimes])
+        bounds = np.concatenate([[0.0], np.cumsum([epochs for _, epochs in regimes])])
         if len(regimes) > _MAX_REGIMES:  # the tail goes on as its last regime
-            ends = np.append(ends[: _MAX_REGIMES - 1], ends[-1])
+            bounds = np.append(bounds[:_MAX_REGIMES], bounds[-1])
             regimes = regimes[:_MAX_REGIMES]
+        count = len(regimes)
+        indices = np.array([index for index, _ in regimes])
+        final = bounds[-1] - bounds[-2]
+        path = np.full((count, _MAX_REGIMES), indices[-1])
+        ends = np.full((count, _MAX_REGIMES), np.inf)
+        tail = np.zeros((count, _MAX_REGIMES), dtype=np.bool_)
+        epilogue = np.zeros(count)
+        for row in range(count):
+            length = count - row
+            path[row, :length] = indices[row:]
+            ends[row, :length] = bounds[row + 1 :] - bounds[row]
+            last = length - 1
+            if last and final <= _EPILOGUE_EPOCHS:
+                epilogue[row] = final
+                last -= 1
+            ends[row, last] = np.inf
+            tail[row, last + 1 :] = True
         return Example(
             kind=job.kind,
             gpus=job.spec.gpus,
-            epochs=float(ends[-1]),
+            epochs=float(bounds[-1]),
             configurations=max(len(job.spec.configurations), 1),
-            path=tuple(index for index, _ in regimes),
-            ends=tuple(float(end) for end in ends),
+            began=bounds[:-1],
+            epilogue=epilogue,
+            path=path,
+            ends=ends,
+            tail=tail,
         )
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What decides which examples a job is compared with."""
+
+    kind: int
+    adaptation: int
+    configurations: int
+    configuration: int
+    changed: bool  # whether the job has left its first configuration
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Rows of examples for every one of several situations, padded with weight 0."""
+
+    weight: Floats  # [situation, row]
+    gpus: Ints
+    epochs: Floats
+    began: Floats
+    epilogue: Floats
+    regimes: Ints  # how many there are from this one on
+    path: Ints  # [situation, row, regime]
+    ends: Floats
+    tail: Bools
+
+    @staticmethod
+    def empty(situations: int) -> Examples:
+        shape, deep = (situations, _ROWS), (situations, _ROWS, _MAX_REGIMES)
+        return Examples(
+            weight=np.zeros(shape),
+            gpus=np.ones(shape, dtype=np.int64),
+            epochs=np.ones(shape),
+            began=np.zeros(shape),
+            epilogue=np.zeros(shape),
+            regimes=np.ones(shape, dtype=np.int64),
+            path=np.zeros(deep, dtype=np.int64),
+            ends=np.full(deep, np.inf),
+            tail=np.zeros(deep, dtype=np.bool_),
+        )
+
+    @staticmethod
+    def joined(parts: Sequence[Examples]) -> Examples:
+        """The situations of all parts in order, no wider than their longest example."""
+        width = max(int(part.regimes.max()) for part in parts)
+        columns = {
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in Examples.__dataclass_fields__
+        }
+        for name in ("path", "ends", "tail"):
+            columns[name] = columns[name][:, :, :width]
+        return Examples(**columns)
+
+    def fill(self, row: int, example: Example, regime: int, weight: float, path: Ints) -> None:
+        """Enter one regime of an example into the first situation."""
+        self.weight[0, row] = weight
+        self.gpus[0, row] = example.gpus
+        self.epochs[0, row] = example.epochs
+        self.began[0, row] = example.began[regime]
+        self.epilogue[0, row] = example.epilogue[regime]
+        self.regimes[0, row] = len(example.began) - regime
+        self.path[0, row] = path
+        self.ends[0, row] = example.ends[regime]
+        self.tail[0, row] = example.tail[regime]
 
 
 @dataclass
 class Experience:
-    """The most recent examples by kind of adaptation, model and number of configurations."""
+    """The most recent examples by kind of job and number of configurations."""
 
     _by_kind: dict[tuple[int, int], deque[Example]] = field(default_factory=dict)
     _by_adaptation: dict[int, deque[Example]] = field(default_factory=dict)
+    _seen: dict[int, int] = field(default_factory=dict)  # [adaptation] finished jobs
+    _tables: dict[Situation, tuple[int, Examples]] = field(default_factory=dict)
 
     def add(self, adaptation: Adaptation, example: Example) -> None:
         key = example.kind, example.configurations
-        self._by_kind.setdefault(key, deque(maxlen=_SAME)).append(example)
-        recent = self._by_adaptation.setdefault(adaptation.code, deque(maxlen=4 * _OTHER_KIND))
+        self._by_kind.setdefault(key, deque(maxlen=_KEPT)).append(example)
+        recent = self._by_adaptation.setdefault(adaptation.code, deque(maxlen=2 * _ROWS))
         recent.append(example)
+        self._seen[adaptation.code] = self._seen.get(adaptation.code, 0) + 1
 
-    def nearest(
-        self, kind: int, adaptation: int, configurations: int, *, changed: bool
-    ) -> Examples | None:
-        """Examples for jobs of this kind, closest first; None where there are none."""
-        same = list(self._by_kind.get((kind, configurations), ()))
+    def examples(self, situation: Situation) -> Examples:
+        """Rows for jobs in this situation, closest first; kept until there is more to know."""
+        seen = self._seen.get(situation.adaptation, 0)
+        built, examples = self._tables.get(situation, (-1, None))
+        if examples is None or seen > _REFRESH * built:
+            examples = self._collect(situation)
+            self._tables[situation] = seen, examples
+        return examples
+
+    def _collect(self, situation: Situation) -> Examples:
+        found = Examples.empty(1)
+        row = 0
+        top = situation.configurations - 1
+        for weight, example in self._closest_first(situation):
+            scale = top / max(example.configurations - 1, 1)
+            path = np.clip(np.rint(example.path * scale), 0, top).astype(np.int64)
+            first = 1 if situation.changed else 0
+            last = len(path) if situation.changed else 1
+            for regime in range(first, last):
+                if path[regime, 0] == situation.configuration:
+                    found.fill(row, example, regime, weight, path[regime])
+                    row += 1
+                    if row == _ROWS:
+                        return found
+        return found
+
+    def _closest_first(self, situation: Situation) -> list[tuple[float, Example]]:
+        kind, count = situation.kind, situation.configurations
+        same = list(self._by_kind.get((kind, count), ()))
         related = [
             example
-            for (other, count), examples in self._by_kind.items()
-            if other == kind and count != configurations and count > 1
+            for (other, configurations), examples in self._by_kind.items()
+            if other == kind and configurations not in (count, 1)
             for example in examples
-        ][-_OTHER_COUNT:]
+        ]
         distant = [
             example
-            for example in self._by_adaptation.get(adaptation, ())
+            for example in self._by_adaptation.get(situation.adaptation, ())
             if example.kind != kind and example.configurations > 1
-        ][-_OTHER_KIND:]
-        weights = [
-            weight
-            for weight, examples in zip(_WEIGHTS, (same, related, distant), strict=True)
-            for _ in examples
         ]
-        chosen = same + related + distant
-        return Examples.stack(chosen, weights, configurations, changed=changed)
+        return [
+            (weight, example)
+            for weight, examples in zip(_CLOSENESS, (same, related, distant), strict=True)
+            for example in reversed(examples)
+        ]
 
 
 @dataclass(frozen=True)
@@ -107,85 +223,28 @@ class Futures:
 
     weight: Floats  # [job, example] how much the example counts, 0 if it contradicts
     epochs: Floats
-    path: Ints  # [example, regime] configuration index
+    path: Ints  # [job, example, regime] configuration index
 
 
-@dataclass(frozen=True)
-class Examples:
-    """Regimes of examples as padded columns, one row for each regime that a job may be in.
-
-    A row begins with that regime and goes on to the example's end; configurations are
-    mapped onto the asking job's by their relative position in the list.
-    """
-
-    weight: Floats  # [row]
-    gpus: Ints
-    epochs: Floats  # [row] of the example in all
-    began: Floats  # [row] epochs before the regime
-    epilogue: Floats  # [row] epochs of the short last regime, 0 without one
-    path: Ints  # [row, regime]
-    ends: Floats  # [row, regime] epochs since it began; last before the epilogue: infinity
-    tail: Bools  # [row, regime] the epilogue and padding: ends with the job
-
-    @staticmethod
-    def stack(
-        examples: list[Example], weights: list[float], configurations: int, *, changed: bool
-    ) -> Examples | None:
-        """Rows for jobs that have changed configuration before, or for those that have not."""
-        entries = [
-            (example, weight, regime)
-            for example, weight in zip(examples, weights, strict=True)
-            for regime in (range(1, len(example.path)) if changed else (0,))
-        ]
-        if not entries:
-            return None
-        width = max(len(example.path) - regime for example, _, regime in entries)
-        count = len(entries)
-        path = np.zeros((count, width), dtype=np.int64)
-        ends = np.full((count, width), np.inf)
-        tail = np.zeros((count, width), dtype=np.bool_)
-        began, epilogue = np.zeros(count), np.zeros(count)
-        for row, (example, _, regime) in enumerate(entries):
-            length = len(example.path) - regime
-            began[row] = example.ends[regime - 1] if regime else 0.0
-            scale = (configurations - 1) / max(example.configurations - 1, 1)
-            mapped = np.rint(np.array(example.path[regime:]) * scale)
-            mapped = np.clip(mapped, 0, configurations - 1)
-            path[row, :length], path[row, length:] = mapped, mapped[-1]
-            ends[row, :length] = np.array(example.ends[regime:]) - began[row]
-            last = length - 1
-            if last and example.ends[-1] - example.ends[-2] <= _EPILOGUE_EPOCHS:
-                epilogue[row] = example.ends[-1] - example.ends[-2]
-                last -= 1
-            ends[row, last] = np.inf
-            tail[row, last + 1 :] = True
-        return Examples(
-            weight=np.array([weight for _, weight, _ in entries]),
-            gpus=np.array([example.gpus for example, _, _ in entries]),
-            epochs=np.array([example.epochs for example, _, _ in entries]),
-            began=began,
-            epilogue=epilogue,
-            path=path,
-            ends=ends,
-            tail=tail,
-        )
-
-    def futures(self, view: View, rows: Ints, *, relative: bool) -> Futures:
-        """Lay the examples over the jobs at ``rows`` of the view."""
-        total = view.epochs[rows][:, None]
-        lasted = view.regime_epochs[rows][:, None]
-        start = view.epochs_done[rows][:, None] - lasted
-        scale = total / self.epochs if relative else np.ones((len(rows), len(self.epochs)))
-        cap = np.maximum(total - start - self.epilogue, 0.0)[:, :, None]
-        ends = np.minimum(self.ends * scale[:, :, None], cap)
-        ends = np.where(self.tail, (total - start)[:, :, None], ends)
-        starts = np.concatenate([np.zeros_like(ends[:, :, :1]), ends[:, :, :-1]], axis=2)
-        agrees = (self.path[:, 0] == view.configuration[rows][:, None]) & (ends[:, :, 0] > lasted)
-        distance = (self.began * scale - start) / (2.0 + _BANDWIDTH * total)
-        weight = self.weight * agrees / (1.0 + distance**2)
-        weight = weight * np.where(self.gpus == view.gpus[rows][:, None], 1.0, _OTHER_GPUS)
-        if not relative:  # an example says nothing about epochs beyond its own
-            left = np.maximum(total - start - lasted, 1e-9)
-            weight = weight * np.clip((self.epochs - self.began - lasted) / left, 0.0, 1.0)
-        epochs = np.maximum(ends - np.maximum(starts, lasted[:, :, None]), 0.0)
-        return Futures(weight=weight, epochs=epochs, path=self.path)
+def futures(
+    examples: Examples, situation: Ints, view: View, rows: Ints, *, relative: bool
+) -> Futures:
+    """Lay the examples over the jobs at ``rows``, whose situations are numbered."""
+    total = view.epochs[rows][:, None]
+    lasted = view.regime_epochs[rows][:, None]
+    start = view.epochs_done[rows][:, None] - lasted
+    length = examples.epochs[situation]
+    scale = total / length if relative else np.ones_like(length)
+    rest = np.maximum(total - start, 0.0)
+    cap = np.maximum(rest - examples.epilogue[situation], 0.0)
+    ends = np.minimum(examples.ends[situation] * scale[:, :, None], cap[:, :, None])
+    ends = np.where(examples.tail[situation], rest[:, :, None], ends)
+    began = examples.began[situation]
+    distance = (began * scale - start) / (2.0 + _BANDWIDTH * total)
+    weight = examples.weight[situation] * (ends[:, :, 0] > lasted) / (1.0 + distance**2)
+    weight *= np.where(examples.gpus[situation] == view.gpus[rows][:, None], 1.0, _OTHER_GPUS)
+    if not relative:  # an example says nothing about epochs beyond its own
+        weight *= np.clip((length - began - lasted) / np.maximum(rest - lasted, 1e-9), 0.0, 1.0)
+    # Epochs to come lie beyond those that the ongoing regime has lasted already.
+    epochs = np.diff(np.maximum(ends - lasted[:, :, None], 0.0), axis=2, prepend=0.0)
+    return Futures(weight=weight, epochs=epochs, path=examples.path[situation])

@@ -72,8 +72,8 @@ class UncertainForecast(Forecast):
         position = np.clip(q * _GRID - 0.5, 0.0, _GRID - 1.0)
         below = int(position)
         above = min(below + 1, _GRID - 1)
-        weight = position - below
-        return np.asarray(grid[below] * (1.0 - weight) + grid[above] * weight)
+        between = grid[below] + (position - below) * (grid[above] - grid[below])
+        return np.asarray(np.minimum(between, grid[above]))
 
 
 def low_discrepancy(count: int, dimensions: int) -> Floats:

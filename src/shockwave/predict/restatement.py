@@ -18,8 +18,9 @@ so that a kind with little evidence is predicted as its relatives.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -28,15 +29,24 @@ import numpy as np
 from shockwave.model.job import Regime, TraceJob
 from shockwave.model.view import Floats, Ints, View
 from shockwave.predict.base import FinishedJob, Forecast, Predictor, Trajectories
-from shockwave.predict.experience import Example, Experience, Futures
+from shockwave.predict.epoch_times import epoch_seconds
+from shockwave.predict.experience import (
+    Example,
+    Examples,
+    Experience,
+    Futures,
+    Situation,
+    futures,
+)
 from shockwave.predict.forecasts import UncertainForecast
+from shockwave.predict.memo import MeanMemo
 from shockwave.predict.shares import SharesForecast
 from shockwave.predict.snapshots import Snapshot, view_of
 from shockwave.predict.transitions import current
-from shockwave.predict.trust import ABSOLUTE, ANSWERS, RELATIVE, SPLIT, STAY, Trust
+from shockwave.predict.trust import ABSOLUTE, ANSWERS, RELATIVE, SPLIT, STAY, Trust, numbered
 
 _REPLAYED_AT = (0.05, 0.2, 0.35, 0.5, 0.65, 0.8)
-_FULL_REPLAYS = 64  # of a kind; later only every eighth finished job is replayed
+_FULL_REPLAYS, _FREQUENT_REPLAYS = 32, 256  # of a kind; then every 8th, later every 32nd
 _EXAMPLES_TO_TRUST = 1.0
 _JITTER = 0.2  # a regime ends earlier or later than its example by up to this share
 
@@ -50,9 +60,21 @@ class Restatement(Predictor):
         self._experience = Experience()
         self._trust = Trust()
         self._finished: dict[int, int] = {}
+        self._memo = MeanMemo()
 
     def forecast(self, view: View) -> Forecast:
-        return MixtureForecast(view, self._experience, self._trust)
+        return MixtureForecast(view, self._experience, self._trust, self._means)
+
+    def _means(self, view: View) -> Floats:
+        # Unknown epoch times are estimated from the other jobs: before looking at a few.
+        view = replace(view, measured_seconds=epoch_seconds(view))
+        # Jobs that wait are looked at again once there is a twentieth more experience.
+        stamp = int(math.log1p(sum(self._finished.values())) / math.log(1.05))
+        return self._memo.means(
+            view,
+            stamp,
+            lambda stale: MixtureForecast(stale, self._experience, self._trust).means(),
+        )
 
     def learn(self, finished: Sequence[FinishedJob]) -> None:
         for job in finished:
@@ -61,7 +83,8 @@ class Restatement(Predictor):
                 continue
             count = self._finished[job.kind] = self._finished.get(job.kind, 0) + 1
             choice = len(job.spec.configurations) > 1
-            if choice and (count <= _FULL_REPLAYS or count % 8 == 0):
+            every = 8 if count <= _FREQUENT_REPLAYS else 32
+            if choice and (count <= _FULL_REPLAYS or count % every == 0):
                 self._replay(job)
             self._experience.add(job.spec.adaptation, example)
 
@@ -105,10 +128,17 @@ class _Group:
 class MixtureForecast(UncertainForecast):
     """The mixture of all answers for every job of a view."""
 
-    def __init__(self, view: View, experience: Experience, trust: Trust) -> None:
+    def __init__(
+        self,
+        view: View,
+        experience: Experience,
+        trust: Trust,
+        remembered: Callable[[View], Floats] | None = None,
+    ) -> None:
         self._view = view
         self._experience = experience
         self._trust = trust
+        self._remembered = remembered
         self._split = SharesForecast(view)
 
     @property
@@ -121,8 +151,11 @@ class MixtureForecast(UncertainForecast):
 
     @cached_property
     def remaining_seconds(self) -> Floats:
-        answers = np.nan_to_num(self.answers)
-        return np.asarray((self._weights * answers).sum(axis=0))
+        return self._remembered(self._view) if self._remembered else self.means()
+
+    def means(self) -> Floats:
+        """[job] mean remaining seconds, computed for every job of the view."""
+        return np.asarray((self._weights * np.nan_to_num(self.answers)).sum(axis=0))
 
     @cached_property
     def answers(self) -> Floats:
@@ -131,7 +164,7 @@ class MixtureForecast(UncertainForecast):
         answers[SPLIT] = self._split.remaining_seconds
         answers[STAY] = self._view.epochs_left * self._now_seconds
         for group in self._groups:
-            own = self._seconds[group.rows][:, group.futures.path]
+            own = self._seconds[group.rows[:, None, None], group.futures.path]
             seconds = np.einsum("jer,jer->je", group.futures.epochs, own)
             mean = (group.shares * seconds).sum(axis=1)
             answers[group.clock, group.rows] = np.where(group.evidence > 0, mean, np.nan)
@@ -144,13 +177,13 @@ class MixtureForecast(UncertainForecast):
         jitter = np.broadcast_to(uniforms[:, :, 1], (count, jobs))
         # The answer that the first uniform falls on; what is left of it picks the example.
         answer = np.minimum((steps[:, None] <= choice).sum(axis=0), len(ANSWERS) - 1)
-        split = self._split.trajectories(uniforms[:, :, 2:])
-        narrow = split.epochs.shape[2]
-        width = max([narrow, *(group.futures.path.shape[1] for group in self._groups)])
+        narrow = self._split.dimensions
+        width = max([narrow, *(group.futures.path.shape[2] for group in self._groups)])
         epochs = np.zeros((count, jobs, width))
         seconds = np.ones((count, jobs, width))
-        epochs[:, :, :narrow] = split.epochs
-        seconds[:, :, :narrow] = split.seconds
+        sample, job = np.nonzero(answer == SPLIT)
+        shared = uniforms[sample, job if uniforms.shape[1] > 1 else 0, 2:]
+        epochs[sample, job, :narrow], seconds[sample, job, :narrow] = self._split.draw(job, shared)
         for group in self._groups:
             rows, clock = group.rows, group.clock
             sample, column = np.nonzero(answer[:, rows] == clock)
@@ -165,10 +198,10 @@ class MixtureForecast(UncertainForecast):
             pick = np.minimum(pick, ladder.shape[1] - 1 - _trailing_zeros(group.shares)[column])
             drawn = _jittered(group.futures.epochs[column, pick], jitter[sample, job])
             epochs[sample, job] = _widened(drawn, width)
-            own = self._seconds[job[:, None], group.futures.path[pick]]
+            own = self._seconds[job[:, None], group.futures.path[column, pick]]
             seconds[sample, job] = _widened(own, width)
         sample, job = np.nonzero(answer == STAY)
-        epochs[sample, job, 0], epochs[sample, job, 1:] = self._view.epochs_left[job], 0.0
+        epochs[sample, job, 0] = self._view.epochs_left[job]
         seconds[sample, job, 0] = self._now_seconds[job]
         return Trajectories(epochs=epochs, seconds=seconds)
 
@@ -194,24 +227,26 @@ class MixtureForecast(UncertainForecast):
 
     @cached_property
     def _groups(self) -> list[_Group]:
+        """What the examples say by each clock; none while there are none."""
         view = self._view
-        can_adapt = np.flatnonzero(view.configurations > 1)
-        if not len(can_adapt):
+        rows = np.flatnonzero(view.configurations > 1)
+        if not len(rows):
             return []
-        keys = np.stack([view.kind, view.adaptation, view.configurations, changed(view)], axis=1)
-        kinds, member = np.unique(keys[can_adapt], axis=0, return_inverse=True)
-        groups = []
-        for number, (kind, adaptation, configurations, moved) in enumerate(kinds.tolist()):
-            examples = self._experience.nearest(
-                kind, adaptation, configurations, changed=bool(moved)
-            )
-            if examples is None:
-                continue
-            rows = can_adapt[member.reshape(-1) == number]
-            for clock in (RELATIVE, ABSOLUTE):
-                futures = examples.futures(view, rows, relative=clock == RELATIVE)
-                groups.append(_Group(clock, rows, futures))
-        return groups
+        columns = [view.kind, view.adaptation, view.configurations, current(view), changed(view)]
+        number, found = numbered([column[rows] for column in columns])
+        parts = [
+            self._experience.examples(Situation(kind, adaptation, count, now, bool(moved)))
+            for kind, adaptation, count, now, moved in found
+        ]
+        examples = Examples.joined(parts)
+        known = (examples.weight.max(axis=1) > 0)[number]
+        rows, number = rows[known], number[known]
+        if not len(rows):
+            return []
+        return [
+            _Group(clock, rows, futures(examples, number, view, rows, relative=clock == RELATIVE))
+            for clock in (RELATIVE, ABSOLUTE)
+        ]
 
 
 def changed(view: View) -> Ints:
@@ -229,11 +264,12 @@ def _widened(values: Floats, width: int) -> Floats:
 
 
 def _jittered(epochs: Floats, uniform: Floats) -> Floats:
-    """Move the ends of the regimes to come by a common factor; the sum stays the same.
+    """Move the ends of the regimes to come; what they add up to stays the same.
 
-    ``epochs[draw, regime]``, one uniform number per draw.
+    ``epochs[draw, regime]``, one uniform number per draw. An end moves by a share of its
+    distance from now or from the job's end, whichever is closer.
     """
     ends = np.cumsum(epochs, axis=1)
-    total = ends[:, -1:]
-    moved = np.minimum(ends * (1.0 + _JITTER * (2.0 * uniform[:, None] - 1.0)), total)
-    return np.diff(np.where(ends >= total, total, moved), axis=1, prepend=0.0)
+    room = np.minimum(ends, ends[:, -1:] - ends)
+    moved = ends + _JITTER * (2.0 * uniform[:, None] - 1.0) * room
+    return np.diff(moved, axis=1, prepend=0.0)

@@ -85,14 +85,20 @@ class SharesForecast(UncertainForecast):
         return np.asarray(left ** (self._possible.sum(axis=1) - 1))
 
     def trajectories(self, uniforms: Floats) -> Trajectories:
-        ordered = np.take_along_axis(self._possible, self._order, axis=1)
-        weights = gamma_half_quantile(uniforms) * ordered
-        shares = weights / weights.sum(axis=2, keepdims=True)
-        seconds = np.take_along_axis(self.seconds, self._order, axis=1)
-        return Trajectories(
-            epochs=shares * self._view.epochs_left[:, None],
-            seconds=np.broadcast_to(seconds, shares.shape),
-        )
+        count, jobs, width = len(uniforms), self.jobs, self.dimensions
+        every = np.tile(np.arange(jobs), count)
+        spread = np.broadcast_to(uniforms, (count, jobs, width)).reshape(-1, width)
+        epochs, seconds = self.draw(every, spread)
+        shape = (count, jobs, width)
+        return Trajectories(epochs=epochs.reshape(shape), seconds=seconds.reshape(shape))
+
+    def draw(self, jobs: Ints, uniforms: Floats) -> tuple[Floats, Floats]:
+        """[draw, regime] epochs and seconds of a future of ``jobs[draw]`` each."""
+        order = self._order[jobs]
+        possible = np.take_along_axis(self._possible[jobs], order, axis=1)
+        weights = gamma_half_quantile(uniforms) * possible
+        scale = self._view.epochs_left[jobs] / weights.sum(axis=1)
+        return weights * scale[:, None], np.take_along_axis(self.seconds[jobs], order, axis=1)
 
 
 def _gamma_half_table() -> tuple[Floats, Floats]:

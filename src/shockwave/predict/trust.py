@@ -14,7 +14,7 @@ ANSWERS = SPLIT, STAY, RELATIVE, ABSOLUTE = range(4)
 # generated and the published workloads alike. Before its first change a job is anybody's
 # guess; after it, jobs tend to stay where they are.
 _PRIOR_ERRORS = np.array([[0.1, 0.1, 0.05, 0.05], [0.05, 0.025, 0.02, 0.02]])
-_PRIOR_COUNT = 3.0  # replays that the prior, and then the adaptation, count for
+_PRIOR_COUNT = 10.0  # replays that the prior, and then the adaptation, count for
 _FLOOR = 0.003  # errors below this are as good as none
 _POWER = 2.0
 
@@ -39,10 +39,9 @@ class Trust:
         """[job, answer] weights, not normalised."""
         if not len(view):
             return np.zeros((0, 4))
-        keys = np.stack([view.kind, view.adaptation], axis=1)
-        kinds, member = np.unique(keys, axis=0, return_inverse=True)
-        tables = np.stack([self._errors(kind, code) for kind, code in kinds.tolist()])
-        return np.asarray(tables[member.reshape(-1), changed] ** -_POWER)
+        number, kinds = numbered([view.kind, view.adaptation])
+        tables = np.stack([self._errors(kind, code) for kind, code in kinds]) ** -_POWER
+        return np.asarray(tables[number, changed])
 
     def _errors(self, kind: int, adaptation: int) -> Floats:
         """[changed, answer] mean errors, shrunk to the adaptation's and those to the prior."""
@@ -55,3 +54,12 @@ class Trust:
     @staticmethod
     def _table(tables: dict[int, Floats], key: int) -> Floats:
         return tables.setdefault(key, np.zeros((2, 4, 2)))
+
+
+def numbered(columns: list[Ints]) -> tuple[Ints, list[list[int]]]:
+    """Number the distinct rows of the columns: [row] its number, and the rows by number."""
+    code = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        code = code * (int(column.max()) + 1) + column
+    _, first, number = np.unique(code, return_index=True, return_inverse=True)
+    return number.reshape(-1), np.stack(columns, axis=1)[first].tolist()

@@ -1,0 +1,54 @@
+"""On the paper's workloads the baselines do what the original's do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from shockwave.executors.simulation import TraceTruth, simulate
+from shockwave.measure import fold_history, summarize
+from shockwave.model.cluster import Cluster
+from shockwave.policies import registry
+from shockwave.predict import registry as predictors
+from shockwave.traces import formats
+
+SMALL, LARGE = "paper-32gpu-120jobs", "paper-128gpu-460jobs"
+
+
+def run(policy_name: str, folder: Path, trace: str, gpus: int) -> dict[str, float]:
+    jobs = formats.load(folder / f"{trace}.jsonl")
+    policy = registry.create(policy_name)
+    predictor = predictors.create(policy.predictor, truth=TraceTruth(jobs))
+    events = simulate(jobs, Cluster.uniform(gpus), policy, predictor, trace=trace)
+    return summarize(fold_history(events))
+
+
+@pytest.mark.parametrize("name", ["ossp", "themis", "gavel", "allox", "mst", "gandiva-fair"])
+def test_baselines_are_close_to_the_original(
+    name: str, shared_traces: Path, shared_reference: Path
+) -> None:
+    rows = json.loads(shared_reference.read_text())
+    (original,) = (
+        row
+        for row in rows
+        if (row["trace"], row["policy"], row["kind"]) == (SMALL, name, "rerun, fresh allocation")
+    )
+    ours = run(name, shared_traces, SMALL, 32)
+    for figure in ("makespan_seconds", "mean_jct_seconds"):
+        assert ours[figure] == pytest.approx(original[figure], rel=0.10), figure
+    assert ours["makespan_seconds"] >= ours["makespan_lower_bound_seconds"]
+
+
+@pytest.mark.parametrize(
+    ("trace", "gpus", "lower_bound", "mean_jct"),
+    [(SMALL, 32, 20_552, 7_151), (LARGE, 128, 22_194, 6_748)],
+)
+def test_bounds_and_the_clairvoyant_reference(
+    shared_traces: Path, trace: str, gpus: int, lower_bound: int, mean_jct: int
+) -> None:
+    ours = run("srtf-oracle", shared_traces, trace, gpus)
+    assert round(ours["makespan_lower_bound_seconds"]) == lower_bound
+    assert ours["mean_jct_seconds"] == pytest.approx(mean_jct, rel=0.005)
+    assert ours["makespan_seconds"] >= lower_bound
