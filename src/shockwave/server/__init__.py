@@ -1,0 +1,1 @@
+"""The scheduler as a service: state that survives, an HTTP API, metrics."""

@@ -1,0 +1,85 @@
+"""What the doors may ask of the scheduler: the border between HTTP and the round loop."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from shockwave.server.records import (
+    JobRecord,
+    NodeRecord,
+    PlanRecord,
+    RoundRecord,
+    State,
+    Submission,
+    TenantRecord,
+)
+
+
+class SchedulerPort(ABC):
+    """Thread-safe; every method returns at once. Raises ``InputError`` for what cannot be."""
+
+    @abstractmethod
+    def submit(self, submission: Submission, idempotency_key: str | None) -> tuple[JobRecord, bool]:
+        """Durable when it returns. False if the key was seen before: the job of then.
+
+        The same key with another submission is an :class:`InputError`.
+        """
+
+    @abstractmethod
+    def cancel(self, job: str) -> JobRecord: ...
+
+    @abstractmethod
+    def job(self, job: str) -> JobRecord | None:
+        """By id, or by name where that is unique."""
+
+    @abstractmethod
+    def jobs(
+        self, *, states: Sequence[State], tenant: str | None, after: str | None, limit: int
+    ) -> tuple[list[JobRecord], str | None]:
+        """A page in order of submission, and the cursor of the next one."""
+
+    @abstractmethod
+    def log_file(self, job: str, rank: int) -> Path | None:
+        """The captured output of one rank; None if there is none yet."""
+
+    @abstractmethod
+    def report(self, job: str, generation: int, reports: Sequence[dict[str, Any]]) -> None:
+        """Progress reported over HTTP. An older generation is refused (``Conflict``)."""
+
+    @abstractmethod
+    def plan(self) -> PlanRecord: ...
+
+    @abstractmethod
+    def rounds(self, *, after: int, limit: int) -> list[RoundRecord]: ...
+
+    @abstractmethod
+    def nodes(self) -> list[NodeRecord]: ...
+
+    @abstractmethod
+    def drain(self, node: str, *, resume: bool) -> NodeRecord: ...
+
+    @abstractmethod
+    def tenants(self) -> list[TenantRecord]: ...
+
+    @abstractmethod
+    def events(self, after: int, limit: int) -> list[tuple[int, dict[str, Any]]]:
+        """Journal records with their sequence numbers, for server-sent events."""
+
+    @abstractmethod
+    def wait_for_events(self, after: int, timeout_seconds: float) -> bool:
+        """Blocks until there is an event after that number, or the time is over."""
+
+    @abstractmethod
+    def job_of_token(self, token: str) -> str | None:
+        """The job that a job token may speak for."""
+
+    @abstractmethod
+    def is_ready(self) -> tuple[bool, str]:
+        """Whether rounds are being scheduled, and if not, why."""
+
+    @abstractmethod
+    def journal(self) -> Iterator[dict[str, Any]]:
+        """All journal records, from the first."""

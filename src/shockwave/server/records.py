@@ -1,0 +1,120 @@
+"""What the service says about jobs, nodes, rounds and tenants: one record each.
+
+The HTTP API serialises these, the command line prints them, and nothing else crosses the
+border between the scheduler's thread and its doors.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from shockwave.model.job import Adaptation
+
+Name = Annotated[
+    str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+]
+State = Literal["waiting", "running", "finished", "failed", "cancelled"]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Submission(_Record):
+    """A job as a user submits it; ``job.yaml`` has exactly these fields.
+
+    ``epoch_seconds`` may be left out: epoch times are then learned while the job runs.
+    """
+
+    name: Name | None = Field(None, description="A name to recognise the job by.")
+    command: Annotated[list[str], Field(min_length=1, max_length=1024)]
+    workdir: str = Field(".", description="Where the command starts.")
+    env: dict[str, str] = Field(default_factory=dict)
+    gpus: int = Field(1, ge=1, le=100_000)
+    epochs: int = Field(ge=1, le=10_000_000)
+    adaptation: Adaptation = Adaptation.STATIC
+    batch_sizes: Annotated[list[int], Field(min_length=1, max_length=64)] = Field(default=[1])
+    epoch_seconds: dict[int, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+    model: str = Field("", max_length=128)
+    tenant: Name = "default"
+    weight: float = Field(1.0, gt=0, le=1e6)
+
+
+class WhyRecord(_Record):
+    """Why a job runs or waits. Times are unix seconds; null where the policy does not know."""
+
+    reason: str
+    bid: float | None = None
+    price: float | None = None
+    ahead: int | None = None
+    expected_start: float | None = None
+    finish_low: float | None = None
+    finish: float | None = None
+    finish_high: float | None = None
+    fair_finish: float | None = None
+    rho: float | None = None  # predicted finish-time fairness: predicted JCT over fair JCT
+    last_log_lines: list[str] = Field(default_factory=list)  # of a job that failed
+
+
+class JobRecord(_Record):
+    """A job, as ``queue``, ``status`` and ``GET /jobs`` show it. Times are unix seconds."""
+
+    id: str
+    name: str
+    state: State
+    tenant: str
+    model: str
+    gpus: int
+    epochs: int
+    epochs_done: float
+    configuration: int | None
+    adaptation: Adaptation
+    submitted: float
+    started: float | None
+    finished: float | None
+    starts: int
+    crashes: int
+    preemptions: int
+    nodes: list[str]
+    why: WhyRecord
+
+
+class NodeRecord(_Record):
+    id: str
+    gpus: int
+    gpus_busy: int
+    state: Literal["up", "down", "drained"]
+
+
+class RoundRecord(_Record):
+    """A decision. ``time`` is unix seconds."""
+
+    round: int
+    time: float
+    active: int
+    running: int
+    gpus_up: int
+    gpus_busy: int
+    plan_seconds: float
+    welfare: float | None
+    gap: float | None
+    price: float | None
+
+
+class PlanRecord(_Record):
+    """The decision in force: who runs, who waits, and the numbers behind both."""
+
+    round: RoundRecord | None
+    jobs: list[JobRecord]
+
+
+class TenantRecord(_Record):
+    tenant: str
+    weight: float
+    waiting: int
+    running: int
+    finished: int
+    gpus_busy: int
+    gpu_seconds: float
