@@ -125,7 +125,6 @@ def test_a_broken_plug_in_is_an_error_for_who_uses_it_and_nobody_else(
     assert len(formats.load(path)) == 1
 
 
-@pytest.mark.xfail(strict=True, reason="predict.registry imports plug-ins by itself")
 def test_a_broken_predictor_is_an_error_that_names_the_package(install: Install) -> None:
     install("bad-pack", "[shockwave.predictors]\nbroken = bad_pack:Broken\n", "raise RuntimeError")
     with pytest.raises(InputError, match=r"'broken' .*bad-pack.*RuntimeError"):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from shockwave.model import plugins
 from shockwave.model.errors import InputError
 from shockwave.model.job import Regime
 from shockwave.predict import registry
@@ -52,12 +53,12 @@ class _Installed(Reactive):
 
 @pytest.mark.parametrize(("target", "fits"), [(_Installed, True), (dict, False)])
 def test_third_parties_add_theirs(monkeypatch: pytest.MonkeyPatch, target: Any, fits: bool) -> None:
-    entry = EntryPoint("installed", "somewhere:Installed", registry.ENTRY_POINTS)
+    entry = EntryPoint("installed", "somewhere:Installed", registry.GROUP)
     monkeypatch.setattr(EntryPoint, "load", lambda self: target)
-    monkeypatch.setattr(registry, "entry_points", lambda **query: [entry])
+    monkeypatch.setattr(plugins, "entry_points", lambda **query: [entry])
     assert "installed" in registry.names()
     if fits:
         assert isinstance(registry.create("installed"), _Installed)
     else:
-        with pytest.raises(InputError, match="not a shockwave Predictor"):
+        with pytest.raises(InputError, match="not a subclass of .*Predictor"):
             registry.create("installed")

@@ -5,6 +5,7 @@ A plug-in that cannot be imported is an error for whoever uses it, and for nobod
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
@@ -34,6 +35,14 @@ class PlugIn(Generic[T]):
         if not (isinstance(loaded, type) and issubclass(loaded, self.base)):
             raise self._broken(f"is not a subclass of {self.base.__module__}.{self.base.__name__}")
         return loaded
+
+    def create(self, make: Callable[[type[T]], T] | None = None) -> T:
+        """An instance of it, by ``make`` where its constructor takes arguments."""
+        loaded = self.load_class()
+        try:
+            return make(loaded) if make else loaded()
+        except Exception as error:  # whatever a stranger's class raises
+            raise self._broken(f"cannot be used: {type(error).__name__}: {error}") from error
 
     def _broken(self, problem: str) -> InputError:
         return InputError(

@@ -43,12 +43,4 @@ def create(name: str, *, seed: int = 0) -> Policy:
     plug_in = plug_ins(GROUP, Policy).get(name)
     if plug_in is None:
         raise InputError("no such policy", value=name, hint=f"There are: {', '.join(available())}")
-    policy = plug_in.load_class()
-    try:
-        return policy.seeded(seed)
-    except Exception as error:  # whatever a stranger's class raises
-        raise InputError(
-            f"cannot be used: {type(error).__name__}: {error}",
-            source=f"policy '{name}' (from {plug_in.provider})",
-            hint=f"Repair or uninstall {plug_in.provider}",
-        ) from error
+    return plug_in.create(lambda policy: policy.seeded(seed))

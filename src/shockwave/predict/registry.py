@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import entry_points
 
 from shockwave.model.errors import InputError
+from shockwave.model.plugins import plug_ins
 from shockwave.predict.base import Predictor
 from shockwave.predict.bayesian import Bayesian
 from shockwave.predict.oracle import Oracle, Truth
@@ -13,7 +13,7 @@ from shockwave.predict.reactive import Reactive
 from shockwave.predict.restatement import Restatement
 from shockwave.predict.shares import EqualShares
 
-ENTRY_POINTS = "shockwave.predictors"
+GROUP = "shockwave.predictors"
 
 _BUILT_IN: dict[str, Callable[[], Predictor]] = {
     predictor.name: predictor for predictor in (Restatement, EqualShares, Bayesian, Reactive)
@@ -22,8 +22,8 @@ _BUILT_IN: dict[str, Callable[[], Predictor]] = {
 
 def names() -> tuple[str, ...]:
     """Every predictor that :func:`create` knows, built in and installed."""
-    installed = {entry.name for entry in entry_points(group=ENTRY_POINTS)}
-    return (*_BUILT_IN, Oracle.name, *sorted(installed - {*_BUILT_IN, Oracle.name}))
+    built_in = (*_BUILT_IN, Oracle.name)
+    return (*built_in, *(name for name in plug_ins(GROUP, Predictor) if name not in built_in))
 
 
 def create(name: str, *, truth: Truth | None = None) -> Predictor:
@@ -42,19 +42,9 @@ def create(name: str, *, truth: Truth | None = None) -> Predictor:
         return Oracle(truth)
     if name in _BUILT_IN:
         return _BUILT_IN[name]()
-    for entry in entry_points(group=ENTRY_POINTS, name=name):
-        predictor = entry.load()()
-        if not isinstance(predictor, Predictor):
-            raise InputError(
-                f"the installed predictor {entry.value} is not a shockwave Predictor",
-                place="predictor",
-                value=name,
-                hint="Derive it from shockwave.predict.base.Predictor",
-            )
-        return predictor
-    raise InputError(
-        "unknown predictor",
-        place="predictor",
-        value=name,
-        hint=f"Known: {', '.join(names())}",
-    )
+    plug_in = plug_ins(GROUP, Predictor).get(name)
+    if plug_in is None:
+        raise InputError(
+            "unknown predictor", place="predictor", value=name, hint=f"Known: {', '.join(names())}"
+        )
+    return plug_in.create()
