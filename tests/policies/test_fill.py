@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.policies.views import make_view
 
-from shockwave.policies.fill import equal_level, fill, largest_first, run_by_share
+from shockwave.plan.sharing import water_level
+from shockwave.policies.fill import fill, largest_first, run_by_share
 
 
 @settings(deadline=None)
@@ -55,7 +56,7 @@ def test_water_filling_uses_exactly_the_capacity(
     caps = np.array([cap for cap, _ in jobs])
     weights = np.array([weight for _, weight in jobs])
     capacity = fraction * caps.sum()
-    level = equal_level(caps, weights, capacity)
+    level = water_level(caps, weights, capacity)
     assert math.isclose(np.minimum(caps, weights * level).sum(), capacity, rel_tol=1e-9)
 
 
@@ -65,8 +66,8 @@ def test_water_filling_at_the_brim(jobs: list[tuple[int, float]]) -> None:
     """All caps or one GPU less: where rounding could leave no level at all."""
     caps = np.array([float(cap) for cap, _ in jobs])
     weights = np.array([weight for _, weight in jobs])
-    assert equal_level(caps, weights, caps.sum()) == math.inf
-    level = equal_level(caps, weights, caps.sum() - 1)
+    assert water_level(caps, weights, caps.sum()) == math.inf
+    level = water_level(caps, weights, caps.sum() - 1)
     served = np.minimum(caps, weights * level).sum()
     assert served == pytest.approx(caps.sum() - 1, abs=1e-6)
 

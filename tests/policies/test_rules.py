@@ -14,10 +14,10 @@ from tests.policies.views import chosen, decide, make_view
 
 from shockwave.model.cluster import Cluster
 from shockwave.model.view import View
+from shockwave.plan.sharing import water_level
 from shockwave.policies.allox import Allox
 from shockwave.policies.base import Policy
 from shockwave.policies.fifo import Fifo
-from shockwave.policies.fill import equal_level
 from shockwave.policies.gandiva_fair import GandivaFair
 from shockwave.policies.gavel import Gavel
 from shockwave.policies.las import Las
@@ -136,7 +136,7 @@ def test_gavel_is_max_min_fair(jobs: list[tuple[int, float]], total: int) -> Non
     """No job's GPU time can grow but at the cost of one that has no more per weight."""
     gpus = np.array([g for g, _ in jobs], dtype=np.float64)
     weights = np.array([w for _, w in jobs])
-    level = equal_level(gpus, weights, total)
+    level = water_level(gpus, weights, total)
     time = np.minimum(gpus, weights * level)
     assert time.sum() <= total + 1e-9
     if time.sum() < total - 1e-9:

@@ -60,5 +60,5 @@ def test_third_parties_add_theirs(monkeypatch: pytest.MonkeyPatch, target: Any, 
     if fits:
         assert isinstance(registry.create("installed"), _Installed)
     else:
-        with pytest.raises(InputError, match="not a subclass of .*Predictor"):
+        with pytest.raises(InputError, match=r"not a subclass of .*Predictor"):
             registry.create("installed")

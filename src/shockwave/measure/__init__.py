@@ -12,12 +12,12 @@ from shockwave.measure.fairness import (
     finish_time_fairness,
     jain_index,
 )
-from shockwave.measure.fluid import fluid_finish_seconds
 from shockwave.measure.fold import fold_history
 from shockwave.measure.history import LeaseEnd, RunHistory
 from shockwave.measure.metrics import METRICS, Metric
 from shockwave.measure.report import render_report, write_report
 from shockwave.measure.summary import RECORD_KEYS, aggregate, summarize
+from shockwave.plan.fluid import fluid_finish_seconds
 
 __all__ = [
     "FAIRNESS",

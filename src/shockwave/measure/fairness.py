@@ -14,10 +14,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from shockwave.measure.fluid import fluid_finish_seconds
 from shockwave.measure.history import RunHistory
 from shockwave.model.errors import InputError
 from shockwave.model.view import Floats, Ints
+from shockwave.plan.fluid import fluid_finish_seconds
 
 UNFAIR_ABOVE = 1.05
 ENVY_ALL_PAIRS, ENVY_BLOCK, ENVY_BLOCKS = 1000, 500, 8

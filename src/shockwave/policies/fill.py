@@ -41,23 +41,3 @@ def run_by_share(view: View, share: Floats) -> tuple[Ints, Floats]:
     received = view.received_seconds + view.round_seconds / 2
     priority = share * (view.elapsed + view.round_seconds) / received
     return fill(largest_first(priority), view.gpus, view.gpus_total), priority
-
-
-def equal_level(caps: Floats, weights: Floats, capacity: float) -> float:
-    """Water-filling: the level ``L`` with ``sum(min(cap, weight * L)) = capacity``.
-
-    Exact, by sorting the levels at which jobs reach their cap. Infinite where all caps
-    together stay within the capacity.
-
-    >>> equal_level(np.array([1.0, 4.0, 4.0]), np.ones(3), capacity=6.0)
-    2.5
-    """
-    if caps.sum() <= capacity:
-        return float("inf")
-    full_at = caps / weights
-    order = np.argsort(full_at)
-    filled = np.concatenate([[0.0], np.cumsum(caps[order])])[:-1]
-    open_weight = np.cumsum(weights[order][::-1])[::-1]  # summed from the end: never zero
-    level = (capacity - filled) / open_weight
-    reached = np.flatnonzero(level <= full_at[order])
-    return float(level[reached[0] if len(reached) else -1])

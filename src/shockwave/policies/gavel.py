@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from shockwave.model.view import View
+from shockwave.plan.sharing import water_level
 from shockwave.policies.base import Decision, Policy
-from shockwave.policies.fill import equal_level, run_by_share
+from shockwave.policies.fill import run_by_share
 from shockwave.predict.base import Forecast
 
 
@@ -16,7 +17,7 @@ class Gavel(Policy):
     name = "gavel"
 
     def decide(self, view: View, forecast: Forecast) -> Decision:
-        level = equal_level(view.gpus.astype(np.float64), view.weight, view.gpus_total)
+        level = water_level(view.gpus.astype(np.float64), view.weight, view.gpus_total)
         share = np.minimum(1.0, view.weight * level / view.gpus)
         run, priority = run_by_share(view, share)
         return Decision(run, priority=priority)

@@ -16,6 +16,7 @@ from shockwave.policies.gavel import Gavel
 from shockwave.policies.las import Las
 from shockwave.policies.mst import Mst
 from shockwave.policies.ossp import Ossp
+from shockwave.policies.shockwave import Shockwave
 from shockwave.policies.shockwave_nsdi23 import ShockwaveNsdi23
 from shockwave.policies.srtf import Srtf, SrtfOracle
 from shockwave.policies.themis import Themis
@@ -24,7 +25,7 @@ from shockwave.policies.tiresias import Tiresias
 GROUP = "shockwave.policies"
 
 _BUILT_IN: tuple[type[Policy], ...] = (
-    ShockwaveNsdi23, Themis, Gavel, Allox, Ossp, Mst, GandivaFair, Tiresias, Srtf, Las,
+    Shockwave, ShockwaveNsdi23, Themis, Gavel, Allox, Ossp, Mst, GandivaFair, Tiresias, Srtf, Las,
     Fifo, SrtfOracle,
 )  # fmt: skip
 

@@ -34,7 +34,7 @@ FUTURES = 16  # sampled trajectories that utilities are the expectation over
 UNFAIRNESS_EXPONENT = 12.0
 LAST_ROUND_EXPONENT = 100.0  # for jobs with less than a round to go
 HIGHEST_WEIGHT = 1e12
-MAKESPAN_WEIGHT = 1e-4  # welfare per second of makespan; welfare is a mean over jobs
+MAKESPAN_WEIGHT = 3e-4  # welfare (a mean over jobs) per second of makespan
 LATEST_TARGET_SHARE = 0.1  # the rest is the mean over the job's life so far
 
 
@@ -74,7 +74,7 @@ class ShockwaveNsdi23(Policy):
     """Plans 20 rounds, follows the plan until the set of jobs changes, then plans anew."""
 
     name: ClassVar[str] = "shockwave-nsdi23"
-    predictor: ClassVar[str] = "restatement"
+    predictor: ClassVar[str] = "equal-shares"  # the prior of the paper
 
     def __init__(self, *, solver: Literal["prices", "milp"] = "prices", seed: int = 0) -> None:
         self._solver: Literal["prices", "milp"] = solver

@@ -1,0 +1,37 @@
+"""What a plan must not miss: the end of the whole workload, and every job's fair finish."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shockwave.model.view import Floats, Ints, View
+from shockwave.traces.bounds import makespan_lower_bound
+
+
+class Workload:
+    """All jobs of the present busy period: who came when, with the latest prediction of X.
+
+    A cluster that ran empty has nothing left to be judged by, so the period starts anew.
+    """
+
+    def __init__(self) -> None:
+        self.handle: Ints = np.empty(0, dtype=np.int64)
+        self.arrival: Floats = np.empty(0)
+        self.gpus: Ints = np.empty(0, dtype=np.int64)
+        self.total_seconds: Floats = np.empty(0)
+
+    def update(self, view: View, total_seconds: Floats) -> None:
+        """Take in who arrived, and what is now predicted of those who are there."""
+        latest = int(self.handle[-1]) if len(self.handle) else -1
+        if not np.isin(view.handle, self.handle, assume_unique=True).any():
+            self.__init__()  # type: ignore[misc]
+        new = view.handle > latest
+        self.handle = np.concatenate([self.handle, view.handle[new]])
+        self.arrival = np.concatenate([self.arrival, view.arrival[new]])
+        self.gpus = np.concatenate([self.gpus, view.gpus[new]])
+        self.total_seconds = np.concatenate([self.total_seconds, total_seconds[new]])
+        self.total_seconds[np.searchsorted(self.handle, view.handle)] = total_seconds
+
+    def makespan_bound(self, gpus_total: int) -> float:
+        """No schedule of the jobs seen so far can end earlier, if the predictions hold."""
+        return makespan_lower_bound(self.arrival, self.total_seconds, self.gpus, gpus_total)
