@@ -19,6 +19,20 @@ from shockwave.model.view import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """What the scheduler knows of a job already; whatever goes beyond it is news.
+
+    Lets an executor that has just been started tell neither too little nor anything twice.
+    """
+
+    epochs_done: float
+    regime_epoch: float  # when the present regime began
+    configuration: int  # of the present regime: a value, not an index
+    productive_seconds: float
+    held_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """Start a gang on exactly these GPUs. ``attempt`` counts its starts from 1."""
 
@@ -27,6 +41,7 @@ class Launch:
     placement: Placement
     attempt: int
     lease_end: float
+    known: Known | None = None  # None where the executor itself has seen everything so far
 
 
 class Signal(StrEnum):

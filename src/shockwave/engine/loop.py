@@ -113,6 +113,7 @@ class RoundLoop:
     def restore(self, events: Iterable[Event], now: float) -> None:
         """Go on from a journal: fold it, then find again what was running."""
         for event in events:
+            self._remember_drained(event)
             self.state.apply(event)
         self.round = self.rounds.boundary(now)
         table = self.state.table
@@ -123,6 +124,14 @@ class RoundLoop:
             ]
         )
         self.rounds_scheduled = int(table.rounds_active.max(initial=0))
+
+    def _remember_drained(self, event: Event) -> None:
+        """A node that a journal takes down can be resumed later."""
+        if isinstance(event, NodeDown):
+            nodes = self.state.placer.nodes()
+            self._drained |= {node.id: node for node in nodes if node.id == event.node}
+        elif isinstance(event, NodeUp):
+            self._drained.pop(event.node.id, None)
 
     def step(self) -> bool:
         """One round, or several in which nothing changes. False when all work is done."""
@@ -155,6 +164,8 @@ class RoundLoop:
         poll = self.executor.poll(self.now)
         self._take_progress(poll.progress)
         for event in poll.events:
+            if self._comes_too_late(event):
+                continue
             self._emit(event)
             if isinstance(event, JobStopped) and event.reason is StopReason.CRASHED:
                 self._give_up_if_hopeless(event)
@@ -187,6 +198,12 @@ class RoundLoop:
                     held_seconds=float(progress.held_seconds[i]),
                 )
             )
+
+    def _comes_too_late(self, event: Event) -> bool:
+        """Whether it tells of a job that has ended, e.g. one that finished while cancelled."""
+        job = getattr(event, "job", None)
+        handle = self.state.table.find(job) if isinstance(job, str) else None
+        return handle is not None and bool(self.state.table.state[handle] > JobState.RUNNING)
 
     def _give_up_if_hopeless(self, crash: JobStopped) -> None:
         if self.state.should_give_up(crash.job):
@@ -310,7 +327,8 @@ class RoundLoop:
     def _launch_order(self, handle: int, placement: Placement) -> Launch:
         table = self.state.table
         attempt = int(table.starts[handle])
-        return Launch(handle, table.specs[handle], placement, attempt, self._lease_end)
+        known = table.known(handle) if self.journal_progress else None
+        return Launch(handle, table.specs[handle], placement, attempt, self._lease_end, known)
 
     # 7. Record: orders before they are carried out, the round after.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from shockwave.engine.executor import Progress
+from shockwave.engine.executor import Known, Progress
 from shockwave.model.job import JobSpec, JobState
 from shockwave.model.view import Floats, Ints, View
 from shockwave.predict.base import FinishedJob
@@ -117,6 +117,16 @@ class JobTable:
         self.fair_seconds[rows] += progress.productive_seconds / np.maximum(share, 1e-12)
         known = ~np.isnan(progress.epoch_seconds)
         self.measured[rows[known], progress.configuration[known]] = progress.epoch_seconds[known]
+
+    def known(self, handle: int) -> Known:
+        """What has been observed of a job so far."""
+        return Known(
+            epochs_done=float(self.epochs_done[handle]),
+            regime_epoch=float(self.regime_start[handle]),
+            configuration=self.specs[handle].configurations[int(self.configuration[handle])],
+            productive_seconds=float(self.productive_seconds[handle]),
+            held_seconds=float(self.received_seconds[handle]),
+        )
 
     def finished_job(self, handle: int) -> FinishedJob:
         """The whole history of a job whose epochs are all done."""

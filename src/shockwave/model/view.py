@@ -71,7 +71,9 @@ class View:
 
     @cached_property
     def epochs_left(self) -> Floats:
-        return np.maximum(self.epochs - self.epochs_done, 0.0)
+        """Epochs to go. A job beyond the number it declared is taken to need a tenth more."""
+        overdue = self.epochs_done >= self.epochs
+        return np.where(overdue, 0.1 * self.epochs_done, self.epochs - self.epochs_done)
 
     @cached_property
     def elapsed(self) -> Floats:

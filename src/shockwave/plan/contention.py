@@ -75,7 +75,7 @@ def fair_by_crowd(
     than what a job needs that has the cluster for itself.
     """
     step = max(horizon_seconds, round_seconds) / _STEPS
-    grid = step * np.arange(1, _STEPS + 1)
+    grid = step * np.arange(1.0, _STEPS + 1.0)
     middle = grid - step / 2
     active = np.searchsorted(np.sort(crowd.release), middle, side="right") - np.searchsorted(
         np.sort(finish), middle, side="right"

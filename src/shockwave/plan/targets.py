@@ -15,6 +15,9 @@ class Workload:
     """
 
     def __init__(self) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
         self.handle: Ints = np.empty(0, dtype=np.int64)
         self.arrival: Floats = np.empty(0)
         self.gpus: Ints = np.empty(0, dtype=np.int64)
@@ -24,7 +27,7 @@ class Workload:
         """Take in who arrived, and what is now predicted of those who are there."""
         latest = int(self.handle[-1]) if len(self.handle) else -1
         if not np.isin(view.handle, self.handle, assume_unique=True).any():
-            self.__init__()  # type: ignore[misc]
+            self._forget()
         new = view.handle > latest
         self.handle = np.concatenate([self.handle, view.handle[new]])
         self.arrival = np.concatenate([self.arrival, view.arrival[new]])

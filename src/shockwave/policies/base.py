@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Self
 
 from shockwave.model.view import Floats, Ints, View
@@ -28,7 +30,12 @@ class Decision:
     gap: float | None = None
     price: float | None = None
     priority: Floats | None = None  # [job] what the order came from, larger runs first
-    explanation: Explanation | None = None
+    explain: Callable[[], Explanation] | None = None  # called only when somebody asks
+
+    @cached_property
+    def explanation(self) -> Explanation | None:
+        """The numbers behind the decision, where the policy can tell them."""
+        return None if self.explain is None else self.explain()
 
 
 class Policy(ABC):

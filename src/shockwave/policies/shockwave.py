@@ -1,10 +1,11 @@
 """Shockwave, the default: every round an auction, bids from predicted futures.
 
-A job bids what a GPU-round of its is worth: its budget over its remaining GPU-work, the
-marginal welfare of bringing its end closer. Two things raise a bid by more than any
-difference in length: a job that is about to miss its fair finish, and a job that is about
-to delay the end of all. The round's GPUs go to the highest bids, and the price is the bid
-at which they are sold out.
+A job bids what a GPU-round of its own is worth: the shorter its remaining work, the more,
+because that brings an end closer. Three needs raise a bid above all such differences: a job
+must run because it is about to delay the end of the whole workload or to miss its fair
+finish; it is urgent because it can still be on time but not for long; or its deadline
+collides with others' and it has to start early. docs/planner.md has the equations, and what
+each ingredient is worth.
 """
 
 from __future__ import annotations
@@ -14,33 +15,55 @@ from typing import ClassVar
 
 import numpy as np
 
-from shockwave.model.view import Bools, Floats, View
+from shockwave.model.view import Bools, Floats, Ints, View
 from shockwave.plan.arrivals import ArrivalHabits, ExpectedArrivals
+from shockwave.plan.bids import WORDS, Need, auction_gap, bids, price_of_round
+from shockwave.plan.booking import overbooked
 from shockwave.plan.contention import Crowd, fair_by_crowd, fluid_finishes
+from shockwave.plan.explain import Explanation
+from shockwave.plan.rundown import expected_waits
 from shockwave.plan.sharing import FairCluster
 from shockwave.plan.targets import Workload
 from shockwave.policies.base import Decision, Policy
-from shockwave.policies.fill import fill
+from shockwave.policies.fill import fill, largest_first
 from shockwave.predict.base import Forecast
 
 
 @dataclass(frozen=True)
 class Settings:
-    """One set for every workload. Lengths are in rounds, deadlines relative to fair."""
+    """One set for every workload. Limits aim a little below the fairness of 1.05 reported."""
 
+    static_limit: float = 1.0  # of arrival + X * jobs / M
+    crowd_limit: float = 1.045  # of X * mean active jobs / M
+    egalitarian_limit: float = 1.4  # of the finish in an equally shared cluster
     makespan_slack: float = 0.02  # over the lower bound of the jobs seen so far
-    margin_seconds: float = 60.0
-    overhead_seconds: float = 60.0  # of a job on top of its work: restarts, the last round
-    static_limit: float = 1.03
-    crowd_limit: float = 1.04
-    egalitarian_limit: float = 1.40
-    forced_rounds: float = 2.0  # slack below which a job must run
-    urgent_rounds: float = 10.0  # slack below which a job that can be on time comes first
-    keep_rounds: float = 2.0  # slack by which a running job is preferred to a waiting one
-    critical_caution: float = 1.0  # remaining time for the makespan: mean .. high quantile
-    deadline_caution: float = 0.5
-    static_caution: float = 0.5
-    quantiles: tuple[float, float] = (0.05, 0.95)
+    overhead_seconds: float = 60.0  # that a job takes on top of its work: half a round
+    must_run_rounds: float = 2.0  # slack below which a job must run
+    urgent_rounds: float = 12.0  # slack below which a job that can be on time is urgent
+    urgent_share: float = 0.4  # longer jobs than this share of the horizon are not
+    booked_share: float = 0.6  # of the horizon is watched for colliding deadlines
+    keep_rounds: float = 2.0  # slack by which a running job goes before a waiting one
+    keep_share: float = 0.5  # ... and the part of its remaining work that it is held to have
+    arrivals_share: float = 0.5  # arrivals go on for this part of the time they have lasted
+    gang_exponent: float = 0.5  # 0: shortest time first, 1: least GPU-work first
+    quantiles: tuple[float, float] = (0.05, 0.95)  # of the remaining time: best and worst case
+    makespan_caution: float = 1.0  # where between mean and worst case: for the common end
+    deadline_caution: float = 0.5  # ... for fair deadlines
+    share_caution: float = 0.5  # ... between mean and best case: for the fair share itself
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What is predicted of every job, and what it is held against. Seconds from now."""
+
+    remaining: Floats
+    best: Floats
+    worst: Floats
+    total: Floats  # exclusive runtime X
+    horizon: float  # when all jobs should have ended
+    fair_finish: Floats  # in an equally shared cluster
+    deadline: Floats  # the strictest of the hard ones, the horizon included
+    on_time: Floats  # latest finish that is fair given how crowded the cluster is
 
 
 class Shockwave(Policy):
@@ -53,52 +76,174 @@ class Shockwave(Policy):
         self.settings = settings or Settings()
         self._workload = Workload()
         self._fair_cluster = FairCluster()
-        self._habits = ArrivalHabits()
+        self._habits = ArrivalHabits(self.settings.arrivals_share)
 
     def decide(self, view: View, forecast: Forecast) -> Decision:
-        s = self.settings
-        now, gpus = view.now, view.gpus.astype(np.float64)
-        R = forecast.remaining_seconds
-        low, high = (forecast.quantile(q) for q in s.quantiles)
-        low, high = np.minimum(low, R), np.maximum(high, R)
-        X = view.productive_seconds + R
-        self._workload.update(view, X)
-        ends_in = self._ends_in(view, R)
-        coming = self._habits.expect(
-            now, self._workload.arrival, self._workload.gpus, self._workload.total_seconds,
-            gpus_total=view.gpus_total, round_seconds=view.round_seconds, horizon_seconds=ends_in,
+        outlook = self._look_ahead(view, forecast)
+        slack = self._slack(outlook)
+        need = self._needs(view, outlook, slack)
+        bid = bids(need, self._worth(view, outlook, slack, need))
+        run = fill(largest_first(bid), view.gpus, view.gpus_total)
+        sold = np.zeros(len(view), dtype=np.bool_)
+        sold[run] = True
+        price = price_of_round(bid, sold)
+        return Decision(
+            run,
+            welfare=float((bid * view.gpus)[sold].sum()),
+            gap=auction_gap(bid, view.gpus, sold, view.gpus_total),
+            price=price,
+            priority=bid,
+            explain=lambda: self._explain(view, outlook, need, bid, sold, price),
         )
-        critical = R + s.critical_caution * (high - R)
-        careful = R + s.deadline_caution * (high - R)
-        static = self._static_finish(view, X - s.static_caution * (R - low), coming) - now
-        egal = self._fair_cluster.finish_times(view, X)
-        egal = view.arrival + s.egalitarian_limit * (egal - view.arrival) - now
-        slack = np.minimum(np.minimum(static, egal) - careful, ends_in - critical)
-        forced = slack < s.forced_rounds * view.round_seconds
-        crowd_deadline = self._crowd_finish(view, R, X, coming, ends_in)
-        laxity = crowd_deadline - R - np.where(view.running, 0.0, view.restart_seconds)
-        reachable = (crowd_deadline >= R + s.margin_seconds) | (crowd_deadline >= np.minimum(np.minimum(static, egal), ends_in))
-        urgent = ~forced & reachable & (laxity < s.urgent_rounds * view.round_seconds)
-        work = gpus * np.maximum(R, 1.0)
-        tier = np.where(forced, 0, np.where(urgent, 1, 2))
-        key = np.where(forced, slack - s.keep_rounds * view.round_seconds * view.running, work)
-        order = np.lexsort((view.handle, key, tier))
-        return Decision(fill(order, view.gpus, view.gpus_total))
 
-    def _ends_in(self, view: View, remaining: Floats) -> float:
+    # What to expect.
+
+    def _look_ahead(self, view: View, forecast: Forecast) -> Outlook:
+        s, now = self.settings, view.now
+        remaining = forecast.remaining_seconds
+        best, worst = (forecast.quantile(q) for q in s.quantiles)
+        best, worst = np.minimum(best, remaining), np.maximum(worst, remaining)
+        total = view.productive_seconds + remaining
+        self._workload.update(view, total)
+        horizon = self._horizon(view, remaining)
+        coming = self._habits.expect(
+            now,
+            self._workload.arrival,
+            self._workload.gpus,
+            self._workload.total_seconds,
+            gpus_total=view.gpus_total,
+            round_seconds=view.round_seconds,
+            horizon_seconds=horizon,
+        )
+        fair = self._fair_cluster.finish_times(view, total)
+        share = total - s.share_caution * (remaining - best)
+        static = self._static_finish(view, share, coming)
+        egalitarian = view.arrival + s.egalitarian_limit * (fair - view.arrival)
+        return Outlook(
+            remaining=remaining,
+            best=best,
+            worst=worst,
+            total=total,
+            horizon=horizon,
+            fair_finish=fair - now,
+            deadline=np.minimum(np.minimum(static, egalitarian) - now, horizon),
+            on_time=self._on_time(view, remaining, total, coming, horizon),
+        )
+
+    def _horizon(self, view: View, remaining: Floats) -> float:
+        """When all should have ended: what the lower bound allows or the work left needs.
+
+        Never the longest job: whenever that one slips, it would relax the end for all.
+        """
         s = self.settings
-        bound = self._workload.makespan_bound(view.gpus_total) * (1 + s.makespan_slack) - view.now
-        work = float((view.gpus * (remaining + s.overhead_seconds)).sum()) / view.gpus_total
-        return max(bound, work + s.margin_seconds)
+        bound = self._workload.makespan_bound(view.gpus_total) * (1 + s.makespan_slack)
+        work = view.gpus * (remaining + s.overhead_seconds)
+        return max(bound - view.now, float(work.sum()) / view.gpus_total)
 
     def _static_finish(self, view: View, total: Floats, coming: ExpectedArrivals) -> Floats:
         jobs = len(self._workload.handle) + len(coming)
         contention = max(1.0, jobs / view.gpus_total)
         return view.arrival + self.settings.static_limit * total * contention
 
-    def _crowd_finish(self, view: View, R: Floats, X: Floats, coming: ExpectedArrivals, ends_in: float) -> Floats:
+    def _on_time(
+        self,
+        view: View,
+        remaining: Floats,
+        total: Floats,
+        coming: ExpectedArrivals,
+        horizon: float,
+    ) -> Floats:
         s = self.settings
-        crowd = Crowd.of(view.elapsed, view.gpus.astype(np.float64), R, X, view.active_integral, view.rounds_active.astype(np.float64), coming)
-        work = float((crowd.gpus * (crowd.remaining + s.overhead_seconds)).sum()) / view.gpus_total
-        finish = fluid_finishes(crowd, s.overhead_seconds, view.gpus_total)
-        return fair_by_crowd(crowd, finish, slack=s.crowd_limit, gpus_total=view.gpus_total, round_seconds=view.round_seconds, horizon_seconds=max(work, ends_in))[: len(view)]
+        crowd = Crowd.of(
+            view.elapsed,
+            view.gpus.astype(np.float64),
+            remaining,
+            total,
+            view.active_integral,
+            view.rounds_active.astype(np.float64),
+            coming,
+        )
+        work = float((crowd.gpus * (crowd.remaining + s.overhead_seconds)).sum())
+        latest = fair_by_crowd(
+            crowd,
+            fluid_finishes(crowd, s.overhead_seconds, view.gpus_total),
+            slack=s.crowd_limit,
+            gpus_total=view.gpus_total,
+            round_seconds=view.round_seconds,
+            horizon_seconds=max(work / view.gpus_total, horizon),
+        )
+        return latest[: len(view)]
+
+    # What to bid.
+
+    def _slack(self, outlook: Outlook) -> Floats:
+        """Seconds that a job can wait before it misses a hard deadline, being careful."""
+        s, spread = self.settings, outlook.worst - outlook.remaining
+        fair = outlook.deadline - outlook.remaining - s.deadline_caution * spread
+        common = outlook.horizon - outlook.remaining - s.makespan_caution * spread
+        return np.minimum(fair, common)
+
+    def _needs(self, view: View, outlook: Outlook, slack: Floats) -> Ints:
+        s, round_seconds = self.settings, view.round_seconds
+        restart = np.where(view.running, 0.0, view.restart_seconds)
+        laxity = outlook.on_time - outlook.remaining - restart
+        urgent = (
+            (outlook.on_time >= outlook.remaining)
+            & (outlook.remaining < s.urgent_share * outlook.horizon)
+            & (laxity < s.urgent_rounds * round_seconds)
+        )
+        spread = outlook.worst - outlook.remaining
+        booked = overbooked(
+            view.gpus.astype(np.float64),
+            outlook.remaining + s.makespan_caution * spread,
+            outlook.deadline,
+            gpus_total=view.gpus_total,
+            horizon_seconds=s.booked_share * outlook.horizon,
+        )
+        must_run = slack < s.must_run_rounds * round_seconds
+        needs = [int(Need.MUST_RUN), int(Need.URGENT), int(Need.BOOKED)]
+        return np.select([must_run, urgent, booked], needs, default=int(Need.PROGRESS))
+
+    def _worth(self, view: View, outlook: Outlook, slack: Floats, need: Ints) -> Floats:
+        """What the round is worth within the class of need; only the order matters.
+
+        Short work first, as that ends most jobs soonest; for must-run jobs the least slack;
+        for booked ones the earliest deadline. Hours, so that bids are readable.
+        """
+        s = self.settings
+        kept = np.where(view.running, 1.0 - s.keep_share, 1.0)
+        work = np.maximum(outlook.remaining, 1.0) * kept
+        exponent = np.where(need == Need.URGENT, 1.0, s.gang_exponent)
+        progress = view.weight * 3600.0 / (work * view.gpus**exponent)
+        held = slack - s.keep_rounds * view.round_seconds * view.running
+        pressing = np.exp(-np.clip(held / 3600.0, -50.0, 50.0))
+        early = 3600.0 / np.maximum(outlook.deadline * kept, 1.0)
+        return np.select(
+            [need == Need.MUST_RUN, need == Need.BOOKED], [pressing, early], default=progress
+        )
+
+    # Why.
+
+    def _explain(
+        self,
+        view: View,
+        outlook: Outlook,
+        need: Ints,
+        bid: Floats,
+        sold: Bools,
+        price: float,
+    ) -> Explanation:
+        order = np.lexsort((-bid, ~sold))
+        wait = expected_waits(order, view.gpus, outlook.remaining, view.gpus_total)
+        wait = np.where(sold, 0.0, np.maximum(wait, view.round_seconds))
+        start = view.now + wait
+        return Explanation(
+            price=price,
+            bid=bid,
+            expected_start=start,
+            finish_low=start + outlook.best,
+            finish=start + outlook.remaining,
+            finish_high=start + outlook.worst,
+            fair_finish=view.now + outlook.fair_finish,
+            note=tuple(WORDS[Need(level)] for level in need.tolist()),
+        )

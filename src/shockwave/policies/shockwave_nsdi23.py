@@ -104,7 +104,7 @@ class ShockwaveNsdi23(Policy):
             welfare=plan.welfare,
             gap=plan.gap,
             price=float(plan.price[0]),
-            explanation=self._explain(view, forecast, plan.schedule[:, offset:], plan),
+            explain=lambda: self._explain(view, forecast, plan.schedule[:, offset:], plan),
         )
 
     def _order(self, planned: Ints, forecast: Forecast) -> Ints:

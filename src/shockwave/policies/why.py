@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shockwave.model.view import View
+from shockwave.model.view import Ints, View
 from shockwave.policies.base import Decision
 
 
@@ -31,59 +31,77 @@ class Why:
     fair_finish: float | None = None
 
 
+class Reasons:
+    """One decision, ready to be told for any of its jobs.
+
+    What all jobs have in common is computed once, for those who ask about thousands.
+    """
+
+    def __init__(self, view: View, decision: Decision) -> None:
+        self._view = view
+        self._decision = decision
+        self._runs = np.zeros(len(view), dtype=np.bool_)
+        self._runs[decision.run] = True
+        self._free = view.gpus_total - int(view.gpus[decision.run].sum())
+        self._ahead = _ahead(view, decision)
+
+    def why(self, position: int) -> Why:
+        """Explains the decision about the job at ``position`` of the view."""
+        told = self._decision.explanation
+        numbers = (
+            {}
+            if told is None
+            else {
+                "bid": float(told.bid[position]),
+                "price": told.price,
+                "expected_start": float(told.expected_start[position]),
+                "finish_low": float(told.finish_low[position]),
+                "finish": float(told.finish[position]),
+                "finish_high": float(told.finish_high[position]),
+                "fair_finish": float(told.fair_finish[position]),
+            }
+        )
+        return Why(
+            job=int(self._view.handle[position]),
+            time=self._view.now,
+            runs=bool(self._runs[position]),
+            ahead=int(self._ahead[position]),
+            reason=self._reason(position),
+            **numbers,
+        )
+
+    def _reason(self, position: int) -> str:
+        view, decision = self._view, self._decision
+        if len(decision.run) == len(view):
+            return "runs: there are GPUs for everybody"
+        runs, told = self._runs[position], decision.explanation
+        if told is None:
+            verb, ahead = "runs" if runs else "waits", self._ahead[position]
+            return f"{verb}: {ahead} of {len(view)} jobs are ahead of it"
+        note = f" ({told.note[position]})" if told.note is not None and told.note[position] else ""
+        bid, price = float(told.bid[position]), told.price
+        if runs:
+            return f"runs: it bids {bid:.3g} for a GPU-round that costs {price:.3g}{note}"
+        if bid >= price:
+            return (
+                f"waits: it bids {bid:.3g} for a GPU-round that costs {price:.3g}, but its gang of "
+                f"{view.gpus[position]} does not fit the {self._free} GPUs that are left{note}"
+            )
+        return f"waits: it bids {bid:.3g}, and a GPU-round costs {price:.3g}{note}"
+
+
 def why(view: View, decision: Decision, position: int) -> Why:
     """Explains the decision about the job at ``position`` of the view."""
-    runs = bool(np.any(decision.run == position))
-    ahead = _ahead(decision, position)
-    told = decision.explanation
-    numbers = (
-        {}
-        if told is None
-        else {
-            "bid": float(told.bid[position]),
-            "price": told.price,
-            "expected_start": float(told.expected_start[position]),
-            "finish_low": float(told.finish_low[position]),
-            "finish": float(told.finish[position]),
-            "finish_high": float(told.finish_high[position]),
-            "fair_finish": float(told.fair_finish[position]),
-        }
-    )
-    return Why(
-        job=int(view.handle[position]),
-        time=view.now,
-        runs=runs,
-        ahead=ahead,
-        reason=_reason(view, decision, position, runs, ahead),
-        **numbers,
-    )
+    return Reasons(view, decision).why(position)
 
 
-def _ahead(decision: Decision, position: int) -> int:
+def _ahead(view: View, decision: Decision) -> Ints:
+    """[job] how many jobs the policy prefers to it."""
     if decision.explanation is not None:
         values = decision.explanation.bid
     elif decision.priority is not None:
         values = decision.priority
     else:
-        return 0
-    return int((values > values[position]).sum())
-
-
-def _reason(view: View, decision: Decision, position: int, runs: bool, ahead: int) -> str:
-    gpus = int(view.gpus[position])
-    free = view.gpus_total - int(view.gpus[decision.run].sum())
-    if len(decision.run) == len(view):
-        return "runs: there are GPUs for everybody"
-    told = decision.explanation
-    if told is None:
-        return f"{'runs' if runs else 'waits'}: {ahead} of {len(view)} jobs are ahead of it"
-    note = f" ({told.note[position]})" if told.note is not None and told.note[position] else ""
-    bid, price = float(told.bid[position]), told.price
-    if runs:
-        return f"runs: it bids {bid:.3g} for a GPU-round that costs {price:.3g}{note}"
-    if bid >= price:
-        return (
-            f"waits: it bids {bid:.3g} for a GPU-round that costs {price:.3g}, but its gang of "
-            f"{gpus} does not fit the {free} GPUs that are left{note}"
-        )
-    return f"waits: it bids {bid:.3g}, and a GPU-round costs {price:.3g}{note}"
+        return np.zeros(len(view), dtype=np.int64)
+    ranked = np.sort(values[~np.isnan(values)])
+    return np.asarray(len(ranked) - np.searchsorted(ranked, values, side="right"))

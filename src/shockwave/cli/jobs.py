@@ -1,0 +1,172 @@
+"""``shockwave status, why, logs, cancel``: one job."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from shockwave.cli.client import (
+    DEFAULT_URL,
+    Client,
+    JsonOption,
+    TokenOption,
+    UrlOption,
+    print_json,
+)
+from shockwave.cli.console import console, one_line_errors
+from shockwave.cli.queue import ACTIVE, moment, progress
+
+JobArgument = Annotated[
+    str, typer.Argument(metavar="JOB", help="Its id, or its name.", show_default=False)
+]
+
+
+def status(
+    job: JobArgument,
+    url: UrlOption = DEFAULT_URL,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show one job: where it is, how far, what happened to it."""
+    with one_line_errors():
+        record = Client(url, token).get("jobs", job)
+        if as_json:
+            print_json(record)
+            return
+        configuration = record["configuration"]
+        facts = {
+            "job": record["id"],
+            "name": record["name"],
+            "state": record["state"],
+            "tenant": record["tenant"],
+            "model": record["model"] or "-",
+            "GPUs": f"{record['gpus']} on {', '.join(record['nodes']) or 'no node'}",
+            "progress": progress(record),
+            "adaptation": record["adaptation"],
+            "configuration": "-" if configuration is None else str(configuration),
+            "submitted": _date(record["submitted"]),
+            "started": _date(record["started"]),
+            "finished": _date(record["finished"]),
+            "starts": f"{record['starts']}, {record['preemptions']} preemptions, "
+            f"{record['crashes']} crashes",
+            "why": record["why"]["reason"],
+        }
+        console.print(_facts(facts))
+
+
+def why(
+    job: JobArgument,
+    url: UrlOption = DEFAULT_URL,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say why a job runs, waits or failed, and what is expected of it."""
+    with one_line_errors():
+        client = Client(url, token)
+        told = client.get("jobs", job, "why")
+        if as_json:
+            print_json(told)
+            return
+        console.print(told["reason"], markup=False)
+        console.print(_facts(_forecast(told, time.time())))
+        if told["last_log_lines"]:
+            console.print("\n[bold]The last lines it wrote[/]")
+            for line in told["last_log_lines"]:
+                console.print(f"  {line}", markup=False)
+
+
+def logs(
+    job: JobArgument,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as it writes.")] = False,
+    rank: Annotated[int, typer.Option(min=0, help="Of this process of the job.")] = 0,
+    tail: Annotated[
+        int | None, typer.Option("--tail", "-n", min=0, help="Only the last lines.")
+    ] = None,
+    url: UrlOption = DEFAULT_URL,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print what a job wrote. With --json, an object a line."""
+    with one_line_errors():
+        query = {"rank": rank, "tail": tail, "follow": "true" if follow else None}
+        chunks = Client(url, token).stream("jobs", job, "logs", **query)
+        out = sys.stdout.buffer
+        try:
+            for piece in _as_objects(chunks) if as_json else chunks:
+                out.write(piece)
+                out.flush()
+        except BrokenPipeError:  # the reader has seen enough, as in `logs JOB | head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except KeyboardInterrupt:
+            if not follow:
+                raise
+
+
+def cancel(
+    job: JobArgument,
+    url: UrlOption = DEFAULT_URL,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take a job back; if it runs, it is stopped."""
+    with one_line_errors():
+        record = Client(url, token).delete("jobs", job)
+        if as_json:
+            print_json(record)
+        elif record["state"] in ACTIVE:
+            console.print(f"{record['id']}: will be cancelled with the next round", markup=False)
+        else:
+            console.print(f"{record['id']}: {record['state']}", markup=False)
+
+
+def _as_objects(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield b"".join(map(_object, lines))
+    if rest:
+        yield _object(rest)
+
+
+def _object(line: bytes) -> bytes:
+    return json.dumps({"line": line.decode(errors="replace")}).encode() + b"\n"
+
+
+def _forecast(told: Mapping[str, Any], now_unix: float) -> dict[str, str]:
+    """What the policy knows; it may know nothing."""
+    facts = {
+        "starts": moment(told["expected_start"], now_unix),
+        "finishes": moment(told["finish"], now_unix),
+        "at the earliest": moment(told["finish_low"], now_unix),
+        "at the latest": moment(told["finish_high"], now_unix),
+        "its fair share would": moment(told["fair_finish"], now_unix),
+        "rho": "-" if told["rho"] is None else f"{told['rho']:.3f}",
+        "bid": "-" if told["bid"] is None else f"{told['bid']:.4g}",
+        "price": "-" if told["price"] is None else f"{told['price']:.4g}",
+        "jobs ahead": "-" if told["ahead"] is None else str(told["ahead"]),
+    }
+    return {name: value for name, value in facts.items() if value != "-"}
+
+
+def _facts(facts: Mapping[str, str]) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        table.add_row(name, escape(value))
+    return table
+
+
+def _date(unix: float | None) -> str:
+    if unix is None:
+        return "-"
+    return datetime.fromtimestamp(unix).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")

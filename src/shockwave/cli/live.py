@@ -1,0 +1,17 @@
+"""The commands that speak to a running scheduler."""
+
+from __future__ import annotations
+
+import typer
+
+from shockwave.cli.jobs import cancel, logs, status, why
+from shockwave.cli.nodes import drain, nodes
+from shockwave.cli.queue import queue
+from shockwave.cli.submit import SubmitCommand, submit
+
+
+def register(app: typer.Typer) -> None:
+    """Adds them to the command line."""
+    app.command(cls=SubmitCommand)(submit)
+    for command in (queue, status, why, logs, cancel, nodes, drain):
+        app.command()(command)

@@ -1,0 +1,58 @@
+"""``shockwave nodes`` and ``drain``: the machines."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from shockwave.cli.client import (
+    DEFAULT_URL,
+    Client,
+    JsonOption,
+    TokenOption,
+    UrlOption,
+    print_json,
+)
+from shockwave.cli.console import console, one_line_errors
+
+
+def nodes(
+    url: UrlOption = DEFAULT_URL,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the nodes and how many of their GPUs are busy."""
+    with one_line_errors():
+        found = Client(url, token).get("nodes")["items"]
+        if as_json:
+            print_json(found)
+            return
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        table.add_column("node")
+        table.add_column("state")
+        table.add_column("GPUs", justify="right")
+        table.add_column("busy", justify="right")
+        for node in found:
+            row = (escape(node["id"]), node["state"], str(node["gpus"]), str(node["gpus_busy"]))
+            table.add_row(*row)
+        console.print(table)
+
+
+def drain(
+    node: Annotated[str, typer.Argument(metavar="NODE", help="Its id.", show_default=False)],
+    resume: Annotated[bool, typer.Option("--resume", help="Put it back into service.")] = False,
+    url: UrlOption = DEFAULT_URL,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take a node out of service: its jobs move, nothing starts there again."""
+    with one_line_errors():
+        record = Client(url, token).post("nodes", node, "resume" if resume else "drain")
+        if as_json:
+            print_json(record)
+            return
+        doing = "goes back into service" if resume else "is being drained"
+        console.print(f"{record['id']}: {doing}, {record['gpus_busy']} GPUs busy", markup=False)

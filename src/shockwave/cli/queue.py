@@ -1,0 +1,130 @@
+"""``shockwave queue``: the jobs, how far they are, and when they are expected to finish."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Annotated, Any
+
+import typer
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+
+from shockwave.cli.client import (
+    DEFAULT_URL,
+    Client,
+    JsonOption,
+    TokenOption,
+    UrlOption,
+    print_json,
+)
+from shockwave.cli.console import console, duration, note, one_line_errors
+from shockwave.model.errors import InputError
+
+SHOWN = 100
+ACTIVE = ("waiting", "running")
+_STYLES = {"running": "green", "failed": "red", "finished": "dim", "cancelled": "dim"}
+
+
+def queue(
+    state: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only these states. Repeat. Default: waiting, running.", show_default=False
+        ),
+    ] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Jobs that are over too.")] = False,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help=f"At most so many. Default: {SHOWN}, JSON all.")
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Again and again.")] = False,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between, with --watch.")] = 2.0,
+    url: UrlOption = DEFAULT_URL,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the jobs: state, progress, fairness, why, and when they will start and finish."""
+    with one_line_errors():
+        if watch and as_json:
+            raise InputError("cannot be combined with --json", place="--watch")
+        client = Client(url, token)
+        states = state or (None if everything else list(ACTIVE))
+
+        def jobs(most: int | None) -> list[Any]:
+            return list(client.pages("jobs", limit=most, state=states, tenant=tenant))
+
+        if as_json:
+            print_json(jobs(limit))
+            return
+        shown = limit or SHOWN
+        if watch:
+            _watch(lambda: queue_table(jobs(shown), time.time()), every)
+            return
+        found = jobs(shown + 1)
+        if not found:
+            note("No jobs. Submit one: shockwave submit --epochs 3 -- python train.py")
+            return
+        console.print(queue_table(found[:shown], time.time()))
+        if len(found) > shown:
+            note(f"There are more: --limit {10 * shown}")
+
+
+def _watch(table: Any, every_seconds: float) -> None:
+    with suppress(KeyboardInterrupt), Live(table(), console=console, auto_refresh=False) as live:
+        while True:
+            time.sleep(every_seconds)
+            live.update(table(), refresh=True)
+
+
+def queue_table(jobs: Sequence[Mapping[str, Any]], now_unix: float) -> Table:
+    """Jobs as ``GET /jobs`` gives them, one a row; times from ``now_unix`` on."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for heading, right in (
+        ("id", False), ("name", False), ("state", False), ("GPUs", True), ("progress", True),
+        ("rho", True), ("start", True), ("finish", True), ("reason", False),
+    ):  # fmt: skip
+        table.add_column(
+            heading,
+            justify="right" if right else "left",
+            no_wrap=heading != "reason",
+            overflow="fold" if heading in ("id", "reason") else "ellipsis",
+        )
+    for job in jobs:
+        why = job["why"]
+        style = _STYLES.get(job["state"], "")
+        table.add_row(
+            escape(job["id"]),
+            escape(job["name"]),
+            f"[{style}]{job['state']}[/]" if style else job["state"],
+            str(job["gpus"]),
+            progress(job),
+            "-" if why["rho"] is None else f"{why['rho']:.2f}",
+            "-" if job["state"] != "waiting" else moment(why["expected_start"], now_unix),
+            "-" if job["state"] not in ACTIVE else moment(why["finish"], now_unix),
+            escape(why["reason"]),
+        )
+    return table
+
+
+def progress(job: Mapping[str, Any]) -> str:
+    """Epochs done of all.
+
+    >>> progress({"epochs_done": 7.5, "epochs": 10})
+    '7.5/10 75%'
+    """
+    share = job["epochs_done"] / job["epochs"]
+    return f"{round(job['epochs_done'], 1):g}/{job['epochs']} {share:.0%}"
+
+
+def moment(unix: float | None, now_unix: float) -> str:
+    """A time from now on, as people say it.
+
+    >>> moment(1000.0, 400.0), moment(100.0, 400.0), moment(None, 400.0)
+    ('in 10.0 min', 'now', '-')
+    """
+    if unix is None:
+        return "-"
+    return f"in {duration(unix - now_unix)}" if unix > now_unix + 1 else "now"

@@ -1,0 +1,133 @@
+"""``shockwave replay``: a live run once more in the simulator, and how far the two differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.table import Table
+
+from shockwave.cli.console import console, duration, note, one_line_errors
+from shockwave.engine.journal import read_journal
+from shockwave.measure.replay import Figure, Replay
+from shockwave.measure.replay import replay as replay_events
+from shockwave.model.errors import InputError
+from shockwave.model.events import Event
+
+_NAMES = {
+    "makespan_seconds": "makespan, from the first arrival",
+    "mean_jct_seconds": "mean JCT",
+    "worst_ftf_static": "worst FTF (static)",
+    "worst_ftf_themis": "worst FTF (themis)",
+    "worst_ftf_egalitarian": "worst FTF (egalitarian)",
+}
+
+
+def replay(
+    journal: Annotated[
+        str,
+        typer.Argument(
+            metavar="JOURNAL",
+            help="A journal (JSON Lines), a state directory, or the URL of its database.",
+            show_default=False,
+        ),
+    ],
+    policy: Annotated[
+        str | None, typer.Option("--policy", "-p", help="Simulate under another policy.")
+    ] = None,
+    predictor: Annotated[str | None, typer.Option(help="Feed the policy from this one.")] = None,
+    restart_seconds: Annotated[
+        float | None,
+        typer.Option("--restart-seconds", "--restart", min=0.0, help="Default: as measured."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
+) -> None:
+    """Re-run a live run in the simulator and compare makespan, JCT and fairness."""
+    with one_line_errors():
+        result = replay_events(
+            _events(journal), policy=policy, predictor=predictor, restart_seconds=restart_seconds
+        )
+        if as_json:
+            typer.echo(json.dumps(_document(result), indent=1))
+            return
+        console.print(_table(result, journal))
+        note(f"A start cost {duration(result.run.restart_seconds)} on average in the live run.")
+
+
+def _events(journal: str) -> Iterator[Event]:
+    path = Path(journal)
+    if "://" in journal:
+        return _stored(journal)
+    if path.is_dir():
+        path = path / "shockwave.db"
+    if not path.is_file():
+        raise InputError(
+            "there is no journal",
+            source=str(path),
+            hint="Name a JSON Lines file, a state directory or a database URL",
+        )
+    if path.suffix == ".db":
+        return _stored(f"sqlite:///{path.absolute()}")
+    return read_journal(path)
+
+
+def _stored(url: str) -> Iterator[Event]:
+    from shockwave.server.store import Store  # only this needs a database driver
+
+    store = Store(url, only_read=True)
+    try:
+        for _, event in store.events():
+            yield event
+    finally:
+        store.close()
+
+
+def _table(result: Replay, journal: str) -> Table:
+    title = (
+        f"{journal}: {len(result.run.jobs):,} jobs on {result.live.gpus:,} GPUs, "
+        f"{result.policy} fed by {result.predictor}"
+    )
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table.add_column("figure")
+    for header in ("live", "simulated", "difference"):
+        table.add_column(header, justify="right")
+    for figure in result.figures:
+        difference = figure.relative_difference
+        table.add_row(
+            _NAMES[figure.name],
+            _shown(figure.name, figure.live),
+            _shown(figure.name, figure.simulated),
+            "-" if difference is None else f"{difference:+.1%}",
+        )
+    return table
+
+
+def _shown(name: str, value: float | None) -> str:
+    if value is None or name.endswith("_seconds"):
+        return duration(value)
+    return f"{value:.2f}"
+
+
+def _document(result: Replay) -> dict[str, object]:
+    return {
+        "policy": result.policy,
+        "predictor": result.predictor,
+        "jobs": len(result.run.jobs),
+        "gpus": result.live.gpus,
+        "round_seconds": result.run.settings.round_seconds,
+        "restart_seconds": result.run.restart_seconds,
+        "faults": len(result.run.faults),
+        "figures": {figure.name: _figure(figure) for figure in result.figures},
+    }
+
+
+def _figure(figure: Figure) -> dict[str, float | None]:
+    return {
+        "live": figure.live,
+        "simulated": figure.simulated,
+        "relative_difference": figure.relative_difference,
+    }

@@ -1,0 +1,283 @@
+"""Runs the ranks of one gang, keeps their output, and writes down how they ended.
+
+Started by the executor in a session of its own, it belongs to nobody afterwards: the scheduler
+may be killed and come back, the gang runs on. In order:
+
+1. write ``process.json``: who is running;
+2. wait until the GPU slots are free (their last gang may still be saving);
+3. start one process per rank, all in one process group;
+4. when asked to stop (SIGTERM, ``lease.json`` says so, or a newer launch has taken over): SIGTERM
+   to the group, and SIGKILL after the grace period; the same when a rank fails;
+5. end whatever the ranks left behind, write ``exit-<generation>.json``, end.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+from .files import read_json, write_json
+from .locks import open_lock, try_lock
+from .processes import (
+    adopt_orphans,
+    boot_id,
+    children,
+    signal_group,
+    signal_process,
+    start_ticks,
+)
+from .rotating_log import RotatingLog
+
+_GLANCE_SECONDS = 0.5  # how often the lease is looked at; signals are noticed at once
+_SLOT_SECONDS = 0.03  # how often a slot that is not free yet is tried again
+_CRASH_GRACE_SECONDS = 5.0  # what the other ranks get when one has failed
+_DRAIN_SECONDS = 2.0  # for output that is still on its way when all ranks have ended
+
+
+class Supervisor:
+    """One gang, from its start to its exit file."""
+
+    def __init__(self, folder: Path, generation: int, alive_lock: int) -> None:
+        order = read_json(folder / f"launch-{generation}.json")
+        if order is None:
+            raise SystemExit(f"{folder}/launch-{generation}.json is missing or damaged")
+        self._folder = folder
+        self._generation = generation
+        self._order: dict[str, Any] = order
+        self._locks = [alive_lock]  # inherited by the ranks: held while any of them lives
+        self._ranks: list[subprocess.Popen[bytes]] = []
+        self._logs: dict[int, RotatingLog] = {}
+        self._selector = selectors.DefaultSelector()
+        self._lease_signature: tuple[int, int] | None = None
+        self._asked = False
+        self._deadline: float | None = None  # monotonic; when SIGTERM turns into SIGKILL
+        self._killed = False
+        self._failed_rank: int | None = None
+        self._error: str | None = None
+        self._ranks_started: float | None = None
+
+    def run(self) -> None:
+        self._listen()
+        adopt_orphans()
+        self._tell_who_runs()
+        try:
+            if self._take_slots():
+                self._start_ranks()
+                self._watch()
+        except Exception as error:  # whatever it is, the gang must end and somebody must know
+            self._error = f"its supervisor failed: {error!r}"
+        self._sweep()
+        self._drain()
+        self._tell_how_it_ended()
+
+    # Signals and the lease.
+
+    def _listen(self) -> None:
+        reading, writing = socket.socketpair()
+        reading.setblocking(False)
+        writing.setblocking(False)
+        self._wake = (reading, writing)  # kept open: a signal ends the wait in select
+        signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
+        self._selector.register(reading, selectors.EVENT_READ)
+        signal.signal(signal.SIGTERM, self._on_term)
+        # Handlers, because signals that are ignored would be ignored by the ranks as well.
+        for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda *_: None)
+
+    def _on_term(self, *_: object) -> None:
+        self._asked = True
+
+    def _look_at_lease(self) -> None:
+        path = self._folder / "lease.json"
+        try:
+            status = path.stat()
+        except OSError:
+            return  # running on is better than idling
+        signature = (status.st_ino, status.st_mtime_ns)
+        if signature == self._lease_signature:
+            return
+        lease = read_json(path)
+        if lease is None:
+            return
+        self._lease_signature = signature
+        generation = lease.get("generation")
+        if not isinstance(generation, int):
+            return
+        if generation > self._generation or (generation == self._generation and lease.get("stop")):
+            self._asked = True
+
+    # Start.
+
+    def _tell_who_runs(self, ranks: tuple[int, ...] = ()) -> None:
+        pid = os.getpid()
+        record = {
+            "generation": self._generation,
+            "boot_id": boot_id(),
+            "pid": pid,
+            "start_ticks": start_ticks(pid),
+            "ranks": ranks,  # the first is the leader of their process group
+            "ranks_started": self._ranks_started,
+            "leader_start_ticks": start_ticks(ranks[0]) if ranks else None,
+        }
+        with suppress(OSError):  # the lock tells who lives, even on a full disk
+            write_json(self._folder / "process.json", record)
+
+    def _take_slots(self) -> bool:
+        """False if asked to stop before all slots were free."""
+        for path in sorted(self._order["slot_locks"]):  # one order for all: no deadlock
+            descriptor = open_lock(Path(path))
+            self._locks.append(descriptor)
+            while not try_lock(descriptor):
+                self._look_at_lease()
+                if self._asked:
+                    return False
+                self._wait(_SLOT_SECONDS)
+        self._look_at_lease()
+        return not self._asked
+
+    def _start_ranks(self) -> None:
+        workdir = self._order["workdir"]
+        if not os.path.isdir(workdir):
+            self._error = f"the working directory does not exist: {workdir}"
+            return
+        port = str(_free_port())
+        self._ranks_started = time.time()
+        for number, variables in enumerate(self._order["ranks"]):
+            environment = {**os.environ, **variables, "MASTER_PORT": port}
+            try:
+                rank = subprocess.Popen(
+                    self._order["argv"],
+                    cwd=workdir,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    pass_fds=self._locks,
+                    process_group=self._ranks[0].pid if self._ranks else 0,
+                )
+            except (OSError, ValueError, subprocess.SubprocessError) as error:
+                self._error = f"cannot start {self._order['argv'][0]!r}: {error}"
+                return
+            self._ranks.append(rank)
+            self._keep_output(number, rank.stdout)
+        self._tell_who_runs(tuple(rank.pid for rank in self._ranks))
+
+    def _keep_output(self, number: int, output: IO[bytes] | None) -> None:
+        assert output is not None
+        os.set_blocking(output.fileno(), False)
+        path = self._folder / "logs" / f"rank-{number}.log"
+        log = RotatingLog(path, self._order["log_bytes"], self._order["log_backups"])
+        self._logs[output.fileno()] = log
+        self._selector.register(output, selectors.EVENT_READ)
+
+    # While they run.
+
+    def _watch(self) -> None:
+        """Until every rank has ended."""
+        while self._note_ends() and self._error is None:
+            if self._deadline is None:
+                self._look_at_lease()
+                if self._asked:
+                    self._end_in(self._order["grace_seconds"])
+                elif self._failed_rank is not None:
+                    self._end_in(min(_CRASH_GRACE_SECONDS, self._order["grace_seconds"]))
+            elif not self._killed and time.monotonic() >= self._deadline:
+                self._killed = True
+                signal_group(self._ranks[0].pid, signal.SIGKILL)
+            left = _GLANCE_SECONDS
+            if self._deadline is not None and not self._killed:
+                left = min(left, max(self._deadline - time.monotonic(), 0.0))
+            self._wait(left)
+
+    def _note_ends(self) -> bool:
+        """Whether any rank still runs; remembers which one failed first."""
+        for number, rank in enumerate(self._ranks):
+            known = rank.returncode is not None
+            if not known and rank.poll() and self._failed_rank is None and self._deadline is None:
+                self._failed_rank = number
+        return any(rank.returncode is None for rank in self._ranks)
+
+    def _end_in(self, grace_seconds: float) -> None:
+        self._deadline = time.monotonic() + grace_seconds
+        signal_group(self._ranks[0].pid, signal.SIGTERM)
+
+    def _wait(self, seconds: float) -> None:
+        for key, _ in self._selector.select(seconds):
+            if key.fd in self._logs:
+                self._copy(key.fd)
+            else:
+                with suppress(BlockingIOError):
+                    self._wake[0].recv(4096)
+
+    def _copy(self, descriptor: int) -> None:
+        """Takes what a rank has written; forgets the pipe when nobody can write any more."""
+        try:
+            data = os.read(descriptor, 1 << 16)
+        except BlockingIOError:
+            return
+        if data:
+            self._logs[descriptor].write(data)
+        else:
+            self._selector.unregister(descriptor)
+            self._logs.pop(descriptor).close()
+
+    # The end.
+
+    def _sweep(self) -> None:
+        """Ends every descendant, also those that left the process group."""
+        if self._ranks:
+            signal_group(self._ranks[0].pid, signal.SIGKILL)
+        for rank in self._ranks:
+            rank.wait()
+        while True:
+            for pid in children(os.getpid()):
+                signal_process(pid, signal.SIGKILL)
+            try:
+                if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                    self._wait(_SLOT_SECONDS)
+            except ChildProcessError:
+                return
+
+    def _drain(self) -> None:
+        deadline = time.monotonic() + _DRAIN_SECONDS
+        while self._logs and time.monotonic() < deadline:
+            self._wait(_SLOT_SECONDS)
+
+    def _tell_how_it_ended(self) -> None:
+        record = {
+            "generation": self._generation,
+            "codes": [rank.returncode for rank in self._ranks],
+            "failed_rank": self._failed_rank,
+            "asked": self._asked,
+            "killed": self._killed,
+            "error": self._error,
+            "ranks_started": self._ranks_started,
+            "ended": time.time(),
+        }
+        path = self._folder / f"exit-{self._generation}.json"
+        for attempt in range(5):  # the disk may be full for a moment
+            try:
+                write_json(path, record)
+                return
+            except OSError as error:
+                print(f"{path} cannot be written: {error}", file=sys.stderr, flush=True)
+                time.sleep(0.2 * attempt)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def main() -> None:
+    folder, generation, alive_lock = sys.argv[1:4]
+    Supervisor(Path(folder), int(generation), int(alive_lock)).run()

@@ -1,0 +1,299 @@
+"""A live run once more, in the simulator: how faithful is the simulation?
+
+The journal of a run says when jobs came, which regimes they went through, how long their
+epochs took, and what went wrong. That makes a trace. The same policy on the same cluster
+simulates it, and both journals are measured by the same code.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from shockwave.engine.journal import MemoryJournal
+from shockwave.engine.loop import RoundLoop, Rounds
+from shockwave.executors.faults import Fault, JobCrash, JobFailure, NodeFailure, NodeRecovery
+from shockwave.executors.simulated import SimulatedExecutor
+from shockwave.executors.simulation import TraceArrivals, TraceTruth, by_arrival
+from shockwave.measure.fold import fold_history
+from shockwave.measure.history import RunHistory
+from shockwave.measure.metrics import METRICS
+from shockwave.model.cluster import Cluster
+from shockwave.model.errors import InputError, JournalError
+from shockwave.model.events import (
+    Event,
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobProgressed,
+    JobStopped,
+    JobSubmitted,
+    NodeDown,
+    NodeUp,
+    RegimeChanged,
+    RunEnded,
+    RunStarted,
+    StopReason,
+)
+from shockwave.model.job import JobSpec, Regime, TraceJob
+from shockwave.model.view import Floats
+from shockwave.policies import registry as policies
+from shockwave.predict import registry as predictors
+
+_LONGEST_RESTART = 0.9  # of a round; with more no simulated job would make progress
+_UNKNOWN_EPOCH_SECONDS = 1.0  # of a job of which nothing was ever measured
+_SAME = 1e-9  # relative; what sums differ by when they are the same
+
+FIGURES = (
+    "makespan_seconds", "mean_jct_seconds",
+    "worst_ftf_static", "worst_ftf_themis", "worst_ftf_egalitarian",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """What a journal tells about the world that the scheduler was in."""
+
+    settings: RunStarted
+    jobs: tuple[TraceJob, ...]
+    faults: tuple[Fault, ...]
+    restart_seconds: float  # what a start cost on average
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of the live run and of its simulation; None where it does not apply."""
+
+    name: str
+    live: float | None
+    simulated: float | None
+
+    @property
+    def relative_difference(self) -> float | None:
+        """``simulated / live - 1``."""
+        if not self.live or self.simulated is None:
+            return None
+        return self.simulated / self.live - 1.0
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Both runs, side by side."""
+
+    run: RecordedRun
+    policy: str
+    predictor: str
+    live: RunHistory
+    simulated: RunHistory
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        """The makespan counts from the first arrival: a live scheduler may idle before it."""
+        return tuple(
+            Figure(name, _figure(self.live, name), _figure(self.simulated, name))
+            for name in FIGURES
+        )
+
+
+def replay(
+    events: Iterable[Event],
+    *,
+    policy: str | None = None,
+    predictor: str | None = None,
+    restart_seconds: float | None = None,
+) -> Replay:
+    """Simulates the run that a journal tells of; by default under the policy that it names.
+
+    Raises :class:`InputError` if no job did any work in it, and :class:`JournalError` if it
+    is not a whole journal.
+    """
+    recorded = list(events)
+    run = recorded_run(recorded)
+    if not run.jobs:
+        raise InputError("no job in this journal did any work", hint="Replay a longer run")
+    chosen = policies.create(policy or run.settings.policy, seed=run.settings.seed)
+    feeding = predictor or (run.settings.predictor if policy is None else chosen.predictor)
+    ordered = by_arrival(run.jobs)
+    cost = run.restart_seconds if restart_seconds is None else restart_seconds
+    journal = MemoryJournal()
+    settings = run.settings
+    loop = RoundLoop(
+        policy=chosen,
+        predictor=predictors.create(feeding, truth=TraceTruth(ordered)),
+        executor=SimulatedExecutor(ordered, cost, run.faults),
+        arrivals=TraceArrivals(ordered),
+        cluster=Cluster(settings.nodes),
+        journal=journal,
+        # What the policy believes a start to cost, as in the live run.
+        rounds=Rounds(settings.round_seconds, settings.restart_seconds),
+    )
+    journal.append(settings)
+    loop.run()
+    journal.append(RunEnded(loop.now, loop.rounds_scheduled))
+    kept = {job.spec.id for job in run.jobs}
+    live = [event for event in recorded if _job_of(event) is None or _job_of(event) in kept]
+    return Replay(run, chosen.name, feeding, fold_history(live), fold_history(journal.events))
+
+
+@dataclass
+class _Observed:
+    """What a journal says about one job."""
+
+    spec: JobSpec
+    regimes: list[tuple[int, int]] = field(default_factory=list)  # (epoch, configuration)
+    measured: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
+    epochs_done: float = 0.0
+    exclusive_seconds: float | None = None  # of a finished job
+    given_up: tuple[float, str] | None = None
+
+    def enter(self, epoch: int, configuration: int) -> None:
+        """A crash may have taken the job back behind regimes that it had entered."""
+        self.regimes = [item for item in self.regimes if item[0] < epoch]
+        if not self.regimes or self.regimes[-1][1] != configuration:
+            self.regimes.append((epoch, configuration))
+
+    def progress(self, event: JobProgressed) -> None:
+        done = event.epochs_done - self.epochs_done
+        self.epochs_done = event.epochs_done
+        if event.epoch_seconds is not None:
+            values = self.measured.setdefault(event.configuration, [])
+            values.append((event.epoch_seconds, max(done, 0.0)))
+
+    def epoch_seconds(self, configuration: int) -> float:
+        """Measured, each measurement weighted by the epochs it stands for; else declared."""
+        values = self.measured.get(configuration)
+        if not values:
+            return self.spec.epoch_seconds[self.spec.configurations.index(configuration)]
+        seconds, weights = np.array(values).T
+        return float(np.average(seconds, weights=weights if weights.sum() > 0 else None))
+
+    def truth(self) -> tuple[Regime, ...]:
+        """Its regimes, with epoch times that add up to what the job took as a whole.
+
+        A job that did not end is assumed to have gone on as it was.
+        """
+        entered = self.regimes or [(0, self.spec.configurations[0])]
+        ends = [epoch for epoch, _ in entered[1:]] + [self.spec.epochs]
+        lengths = [max(end - begin, 0) for (begin, _), end in zip(entered, ends, strict=True)]
+        seconds = np.array([self.epoch_seconds(configuration) for _, configuration in entered])
+        epochs = np.array(lengths, dtype=np.float64)
+        seconds = _completed(seconds, epochs, self.exclusive_seconds)
+        return tuple(
+            Regime(configuration, length, float(each))
+            for (_, configuration), length, each in zip(entered, lengths, seconds, strict=True)
+            if length > 0
+        )
+
+
+def _completed(seconds: Floats, epochs: Floats, total: float | None) -> Floats:
+    """Epoch times without gaps that add up to ``total`` seconds, where that is known."""
+    known = ~np.isnan(seconds)
+    if total is None:
+        typical = float(np.mean(seconds[known])) if known.any() else _UNKNOWN_EPOCH_SECONDS
+        return np.where(known, seconds, typical)
+    left = total - float(np.dot(seconds[known], epochs[known]))
+    gap = float(epochs[~known].sum())
+    filled = np.where(known, seconds, left / gap if gap and left > 0 else total / epochs.sum())
+    summed = float(np.dot(filled, epochs))
+    if summed <= 0 or total <= 0:
+        return np.full(len(seconds), max(total, _SAME) / epochs.sum())
+    return filled if math.isclose(summed, total, rel_tol=_SAME) else filled * (total / summed)
+
+
+def recorded_run(events: Sequence[Event]) -> RecordedRun:
+    """The trace, the faults and the cost of a start, from a journal.
+
+    Jobs that never made progress and did not finish are left out. Crashes, failed nodes and
+    jobs that were given up or cancelled become faults at the time when it happened; a job
+    that had not ended when the journal does is given up then.
+    """
+    settings = events[0] if events else None
+    if not isinstance(settings, RunStarted):
+        raise JournalError("a journal begins with a run-started event, but this one does not")
+    jobs: dict[str, _Observed] = {}
+    node_events: list[Fault] = []
+    crashes: list[JobCrash] = []
+    for event in events:
+        match event:
+            case JobSubmitted():
+                jobs[event.job.id] = _Observed(event.job)
+            case RegimeChanged():
+                _known(jobs, event.job).enter(event.epoch, event.configuration)
+            case JobProgressed():
+                _known(jobs, event.job).progress(event)
+            case JobStopped():
+                _known(jobs, event.job).epochs_done = event.epochs_done
+                if event.reason is StopReason.CRASHED:
+                    crashes.append(JobCrash(event.time, event.job))
+            case JobFinished():
+                _known(jobs, event.job).exclusive_seconds = event.exclusive_seconds
+            case JobFailed():
+                _known(jobs, event.job).given_up = (event.time, event.reason)
+            case JobCancelled():
+                _known(jobs, event.job).given_up = (event.time, "cancelled")
+            case NodeDown():
+                node_events.append(NodeFailure(event.time, event.node))
+            case NodeUp():
+                node_events.append(NodeRecovery(event.time, event.node))
+    worked = {
+        name: job
+        for name, job in jobs.items()
+        if job.exclusive_seconds is not None or job.epochs_done > 0 or job.regimes
+    }
+    end = events[-1].time
+    failures = []
+    for name, job in worked.items():
+        if job.exclusive_seconds is None:
+            time, reason = job.given_up or (end, "the journal ends")
+            failures.append(JobFailure(time, name, reason))
+    last_straw = {(failure.time, failure.job) for failure in failures}
+    kept = [c for c in crashes if c.job in worked and (c.time, c.job) not in last_straw]
+    faults: list[Fault] = [*node_events, *kept, *failures]
+    return RecordedRun(
+        settings,
+        tuple(TraceJob(job.spec, job.truth()) for job in worked.values()),
+        tuple(sorted(faults, key=lambda fault: fault.time)),
+        measured_restart_seconds(events, settings),
+    )
+
+
+def measured_restart_seconds(events: Sequence[Event], settings: RunStarted) -> float:
+    """What a start cost a job of this run on average, in seconds.
+
+    Over all jobs that finished: the time they held GPUs, less what their epochs took, divided
+    by their starts. So it holds everything that the simulator does not know by itself: the
+    start of the processes, the wait for slots that others were still giving up, restoring,
+    saving, and epochs that were begun in vain. A simulated run has it in its settings.
+    """
+    if not any(isinstance(event, JobProgressed) for event in events):
+        return settings.restart_seconds
+    jobs = fold_history(events).jobs
+    finished = jobs.finished
+    starts = int(jobs.starts[finished].sum())
+    if starts == 0:
+        return settings.restart_seconds
+    lost = float((jobs.held_seconds[finished] - jobs.exclusive_seconds[finished]).sum())
+    return min(max(lost / starts, 0.0), _LONGEST_RESTART * settings.round_seconds)
+
+
+def _figure(history: RunHistory, name: str) -> float | None:
+    value = METRICS[name].compute(history)
+    if name == "makespan_seconds" and value is not None:
+        finished = history.jobs.finished
+        value -= float(history.jobs.arrival[finished].min())
+    return value
+
+
+def _known(jobs: dict[str, _Observed], job: str) -> _Observed:
+    try:
+        return jobs[job]
+    except KeyError:
+        raise JournalError(f"job {job!r} has events but was never submitted") from None
+
+
+def _job_of(event: Event) -> str | None:
+    job = getattr(event, "job", None)
+    return job.id if isinstance(job, JobSpec) else job

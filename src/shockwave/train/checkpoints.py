@@ -1,0 +1,244 @@
+"""Checkpoints that are there whole or not at all, whatever happens to the process.
+
+A file is written under a temporary name, reaches the disk, is renamed, and the folder reaches
+the disk: a process killed at any moment leaves the older checkpoints untouched. Damaged files
+are detected by their checksum and passed over. A launch that was replaced by a newer one is
+refused (:class:`~shockwave.train.errors.Fenced`).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from shockwave.model.errors import InputError
+from shockwave.train.codecs import Codec, FolderCodec, NumpyCodec, TorchCodec, codec_name_for
+from shockwave.train.container import Contents, Damaged, HashingWriter, open_payload, verify
+from shockwave.train.errors import CheckpointError, Fenced
+
+logger = logging.getLogger(__name__)
+
+_NAME = re.compile(r"ckpt-g(\d+)-e(\d+)-(\d+)\.ckpt")
+_TEMPORARY = re.compile(r"\.ckpt-g(\d+)-.*\.tmp")
+_WORKING_FOLDER = re.compile(r"\.(?:restored|scratch)-g(\d+)")
+_LISTING_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class CheckpointName:
+    """``ckpt-g<generation>-e<epoch>-<number>.ckpt``; ordered from oldest to newest."""
+
+    generation: int
+    number: int
+    epoch: int
+
+    def __str__(self) -> str:
+        return f"ckpt-g{self.generation}-e{self.epoch}-{self.number}.ckpt"
+
+    @classmethod
+    def parse(cls, name: str) -> CheckpointName | None:
+        match = _NAME.fullmatch(name)
+        if match is None:
+            return None
+        generation, epoch, number = map(int, match.groups())
+        return cls(generation, number, epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A state that was read back, and the facts that were saved beside it."""
+
+    path: Path
+    generation: int
+    epoch: int
+    facts: Mapping[str, Any]
+    state: Any
+
+
+class CheckpointStore:
+    """The checkpoints of one job in one folder, as seen by one launch of it.
+
+    ``generation`` None means that nobody else launches this job: the store then continues with
+    the newest generation it finds. ``fence`` is called before anything is written and again
+    right before it takes effect; it raises :class:`Fenced` if this launch was replaced.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        generation: int | None = None,
+        codec: Codec | None = None,
+        keep: int = 2,
+        fence: Callable[[], None] | None = None,
+    ) -> None:
+        if keep < 1:
+            raise InputError("at least one checkpoint must be kept", place="keep", value=keep)
+        self.folder = folder
+        names = self._names()
+        newest = names[0].generation if names else 1
+        self.generation = newest if generation is None else generation
+        self._codec = codec
+        self._keep = keep
+        self._fence = fence or (lambda: None)
+        self._known_whole: set[CheckpointName] = set()
+        given: Iterable[Codec] = () if codec is None else (codec,)
+        restored = folder / f".restored-g{self.generation}-{os.getpid()}"
+        standard = (NumpyCodec(), TorchCodec(), FolderCodec(restored))
+        self._codecs: dict[str, Codec] = {known.name: known for known in (*standard, *given)}
+        self.restored_folder = restored
+        self.scratch_folder = folder / f".scratch-g{self.generation}"
+
+    def save(self, state: Any, *, epoch: int, facts: Mapping[str, object] | None = None) -> Path:
+        """Writes a checkpoint and returns its path; then removes what is no longer needed.
+
+        Raises :class:`Fenced` if this launch was replaced, :class:`InputError` for a state that
+        could not be read back, and :class:`CheckpointError` if the disk refuses. The older
+        checkpoints are intact in all three cases.
+        """
+        self._refuse_if_replaced()
+        codec = self._codec or self._codecs[codec_name_for(state)]
+        about = {"codec": codec.name, "epoch": epoch, "facts": dict(facts or {})}
+        names = self._names()
+        own = [name.number for name in names if name.generation == self.generation]
+        name = CheckpointName(self.generation, max(own, default=0) + 1, epoch)
+        temporary = self.folder / f".{name}.{os.getpid()}.tmp"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            _write(temporary, codec, state, about)
+            self._refuse_if_replaced()
+            os.replace(temporary, self.folder / str(name))
+            _sync_folder(self.folder)
+        except OSError as error:
+            raise CheckpointError(
+                f"checkpoint {self.folder / str(name)} could not be written: {error.strerror}. "
+                "The older checkpoints are intact; free some space or choose another folder"
+            ) from error
+        finally:
+            with suppress(OSError):
+                temporary.unlink()
+        self._known_whole.add(name)
+        self._remove_old()
+        return self.folder / str(name)
+
+    def latest(self) -> Checkpoint | None:
+        """The newest checkpoint that is whole, of the highest generation; None without one.
+
+        Damaged ones are passed over with a warning. Raises :class:`CheckpointError` for a
+        whole one that cannot be decoded: an older one would not be any better.
+        """
+        for _ in range(_LISTING_ATTEMPTS):
+            try:
+                return self._latest()
+            except FileNotFoundError:
+                continue  # the launch before this one was still cleaning up: look again
+        raise CheckpointError(f"the checkpoints in {self.folder} vanish while they are read")
+
+    def _latest(self) -> Checkpoint | None:
+        for name in self._names():
+            contents = self._whole(name)
+            if contents is None:
+                continue
+            path = self.folder / str(name)
+            state = self._decode(path, contents)
+            return Checkpoint(path, name.generation, name.epoch, contents.about["facts"], state)
+        return None
+
+    def _decode(self, path: Path, contents: Contents) -> Any:
+        codec = self._codecs.get(contents.about["codec"])
+        if codec is None:
+            raise CheckpointError(
+                f"{path} was written by the codec {contents.about['codec']!r}: pass it as codec="
+            )
+        try:
+            with open_payload(path, contents) as payload:
+                return codec.decode(payload)
+        except FileNotFoundError:
+            raise
+        except Exception as error:
+            raise CheckpointError(
+                f"{path} is whole, but the codec {codec.name!r} cannot read it: {error}"
+            ) from error
+
+    def _whole(self, name: CheckpointName) -> Contents | None:
+        path = self.folder / str(name)
+        try:
+            return verify(path)
+        except FileNotFoundError:
+            raise
+        except (Damaged, OSError) as error:
+            logger.warning("checkpoint %s is damaged and passed over: %s", path, error)
+            return None
+
+    def _names(self) -> list[CheckpointName]:
+        """Newest first."""
+        try:
+            entries = os.listdir(self.folder)
+        except FileNotFoundError:
+            return []
+        parsed = (CheckpointName.parse(entry) for entry in entries)
+        return sorted((name for name in parsed if name is not None), reverse=True)
+
+    def _refuse_if_replaced(self) -> None:
+        self._fence()
+        names = self._names()
+        if names and names[0].generation > self.generation:
+            raise Fenced(self.generation, names[0].generation, str(self.folder / str(names[0])))
+
+    def _remove_old(self) -> None:
+        """Keeps the newest whole ones; what is damaged does not count."""
+        kept = 0
+        for name in self._names():
+            if name.generation > self.generation:
+                return  # a newer launch cleans up for itself
+            if kept >= self._keep:
+                with suppress(OSError):
+                    (self.folder / str(name)).unlink()
+            elif self._is_known_whole(name):
+                kept += 1
+        for entry in os.listdir(self.folder):
+            left_over = _TEMPORARY.fullmatch(entry)
+            if left_over is not None and int(left_over[1]) <= self.generation:
+                with suppress(OSError):
+                    (self.folder / entry).unlink()
+            abandoned = _WORKING_FOLDER.match(entry)
+            if abandoned is not None and int(abandoned[1]) < self.generation:
+                shutil.rmtree(self.folder / entry, ignore_errors=True)
+
+    def _is_known_whole(self, name: CheckpointName) -> bool:
+        if name in self._known_whole:
+            return True
+        with suppress(FileNotFoundError):
+            if self._whole(name) is not None:
+                self._known_whole.add(name)
+        return name in self._known_whole
+
+
+def _write(path: Path, codec: Codec, state: Any, about: Mapping[str, object]) -> None:
+    with path.open("wb") as file:
+        writer = HashingWriter(file)
+        try:
+            codec.encode(state, cast("BinaryIO", writer))
+        except Exception:
+            if writer.failure is not None:
+                raise writer.failure from None  # native code hides what the disk said
+            raise
+        writer.finish(about)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes the rename itself durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,113 @@
+"""Hugging Face Transformers: a callback that lets a ``Trainer`` be preempted and resumed.
+
+::
+
+    with session(epochs=3, batch_size=16) as job:
+        callbacks = [session_callback(job)]
+        trainer = Trainer(model, arguments, train_dataset=data, callbacks=callbacks)
+        trainer.train(resume_from_checkpoint=resume_path(job))
+
+Whatever checkpoint the ``Trainer`` writes, by its own plan or because the scheduler asked, is
+also taken into the session, whole and with a checksum. ``save_strategy="no"`` is enough.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shockwave.model.errors import InputError
+from shockwave.train.session import Session
+
+if TYPE_CHECKING:
+    from transformers import TrainerCallback
+
+
+def resume_path(session: Session) -> str | None:
+    """Restores the session: ``resume_from_checkpoint`` for ``Trainer.train``, None if fresh."""
+    folder = session.load()
+    return str(folder) if isinstance(folder, Path) else None
+
+
+def session_callback(session: Session) -> TrainerCallback:
+    """The callback that connects a ``Trainer`` to ``session``.
+
+    Raises :class:`InputError` where Transformers is not installed.
+    """
+    try:
+        from transformers import (
+            TrainerCallback,
+            TrainerControl,
+            TrainerState,
+            TrainingArguments,
+        )
+    except ImportError as error:
+        raise InputError(
+            "Transformers is not installed", hint="pip install transformers accelerate"
+        ) from error
+
+    class SessionCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
+        """Asks after each step, takes checkpoints into the session, reports each epoch."""
+
+        def __init__(self) -> None:
+            self._last_loss = math.nan
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+            self._last_loss = float((logs or {}).get("loss", self._last_loss))
+
+        def on_step_end(
+            self,
+            args: TrainingArguments,
+            state: TrainerState,
+            control: TrainerControl,
+            **_: Any,
+        ) -> TrainerControl:
+            # After the last step of an epoch, the epoch is reported first.
+            return control if _is_whole(state.epoch) else self._save_if_asked(control)
+
+        def on_epoch_end(
+            self,
+            args: TrainingArguments,
+            state: TrainerState,
+            control: TrainerControl,
+            **more: Any,
+        ) -> TrainerControl:
+            if not _is_whole(state.epoch):  # an interrupted epoch ends with this call too
+                return control
+            step = args.train_batch_size * args.world_size
+            loader = more.get("train_dataloader")
+            session.report(
+                round(state.epoch),
+                step * args.gradient_accumulation_steps,
+                samples=len(loader) * step if loader is not None else 0,
+                loss=self._last_loss,
+            )
+            return self._save_if_asked(control)
+
+        def on_save(
+            self,
+            args: TrainingArguments,
+            state: TrainerState,
+            control: TrainerControl,
+            **_: Any,
+        ) -> None:
+            if args.world_size > 1:
+                import torch.distributed as distributed
+
+                distributed.barrier()  # every rank has written its part of the folder
+            session.save(Path(args.output_dir or ".") / f"checkpoint-{state.global_step}")
+
+        def _save_if_asked(self, control: TrainerControl) -> TrainerControl:
+            stop = session.should_stop()
+            if stop or session.checkpoint_requested():
+                control.should_save = True
+            if stop:
+                control.should_training_stop = True
+            return control
+
+    return SessionCallback()
+
+
+def _is_whole(epochs: float | None) -> bool:
+    return epochs is not None and abs(epochs - round(epochs)) < 1e-9

@@ -1,0 +1,380 @@
+"""A training job's side of the lease: when to stop, what to report, where to save.
+
+The same loop runs under the scheduler and without it::
+
+    with session(epochs=20, batch_size=32) as job:
+        state = job.load() or fresh_state()
+        for epoch in range(job.epochs_done, 20):
+            loss = train_one_epoch(state)
+            job.report(epoch + 1, batch_size=32, samples=50_000, loss=loss)
+            stop = job.should_stop()
+            if stop or job.checkpoint_requested():
+                job.save(state)
+            if stop:
+                break
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, SupportsFloat
+
+from shockwave.model.errors import InputError
+from shockwave.train.agreement import CollectiveAgreement, FileAgreement, Wishes
+from shockwave.train.checkpoints import CheckpointStore
+from shockwave.train.codecs import Codec
+from shockwave.train.environment import JobEnvironment
+from shockwave.train.errors import Fenced
+from shockwave.train.lease import Lease, LeaseFile
+from shockwave.train.reports import ReportLog
+from shockwave.train.signals import StopSignals
+
+Clock = Callable[[], float]
+
+
+@contextmanager
+def session(
+    checkpoints: str | Path = "checkpoints",
+    *,
+    epochs: int | None = None,
+    batch_size: int | None = None,
+    codec: Codec | None = None,
+    agree_every: int = 1,
+    environment: Mapping[str, str] | None = None,
+    wall_clock: Clock = time.time,
+    steady_clock: Clock = time.monotonic,
+) -> Iterator[Session]:
+    """Opens the session of this process; on leaving it, says whether the job is done.
+
+    ``checkpoints`` is the folder without a scheduler; under one the job's directory is used.
+    ``epochs`` is the job's total: a job asked to stop when it has them all counts as done.
+    ``batch_size`` (or the size of the model) is the configuration a fresh job begins in.
+    ``agree_every`` lets ranks agree only in every n-th call of ``should_stop``, where an
+    all-reduce of one number in each step would show. Raises :class:`InputError` for an
+    environment that makes no sense.
+    """
+    who = JobEnvironment.read(os.environ if environment is None else environment)
+    opened = Session(
+        who,
+        Path(checkpoints),
+        epochs=epochs,
+        batch_size=batch_size,
+        codec=codec,
+        agree_every=agree_every,
+        wall_clock=wall_clock,
+        steady_clock=steady_clock,
+    )
+    opened.listen()
+    try:
+        yield opened
+        opened.finish()
+    except SystemExit as leaving:
+        if leaving.code in (None, 0):  # sys.exit() inside the block is a clean way out
+            opened.finish()
+        raise
+    finally:
+        opened.close()
+
+
+class Session:
+    """What a training loop asks and tells. Made by :func:`session`."""
+
+    def __init__(
+        self,
+        who: JobEnvironment,
+        checkpoints: Path,
+        *,
+        epochs: int | None,
+        batch_size: int | None,
+        codec: Codec | None,
+        agree_every: int,
+        wall_clock: Clock,
+        steady_clock: Clock,
+    ) -> None:
+        if agree_every < 1:
+            raise InputError("must be 1 or more", place="agree_every", value=agree_every)
+        self._who = who
+        self._epochs = epochs
+        self._configuration = batch_size
+        self._agree_every = agree_every
+        self._wall_clock = wall_clock
+        self._steady_clock = steady_clock
+        directory = who.directory
+        self._lease: LeaseFile | None = None
+        self._by_file: FileAgreement | None = None
+        if directory is not None:
+            self._lease = LeaseFile(directory / "lease.json", clock=steady_clock)
+            if who.world_size > 1:
+                self._by_file = FileAgreement(
+                    directory,
+                    generation=who.generation,
+                    rank=who.rank,
+                    patience_seconds=who.grace_seconds / 2,
+                    clock=steady_clock,
+                )
+        self._collective = CollectiveAgreement()
+        self._store = CheckpointStore(
+            checkpoints if directory is None else directory / "checkpoints",
+            generation=None if directory is None else who.generation,
+            codec=codec,
+            fence=self._refuse_if_fenced,
+        )
+        self._reports = ReportLog(
+            directory / f"reports-{who.generation}.jsonl"
+            if directory is not None and who.rank == 0
+            else None
+        )
+        # Ctrl-C belongs to a person at a terminal; the scheduler only ever sends SIGTERM.
+        asked_by = (signal.SIGTERM, signal.SIGINT) if directory is None else (signal.SIGTERM,)
+        self._signals = StopSignals(asked_by)
+        self._calls = 0
+        self._stopping = False
+        self._checkpoint_agreed = False
+        self._checkpoints_answered = 0
+        self._started = False
+        self._epochs_done = 0
+        self._epoch_began = steady_clock()
+
+    @property
+    def job(self) -> str | None:
+        """The scheduler's name for this job; None without a scheduler."""
+        return self._who.job
+
+    @property
+    def generation(self) -> int:
+        """The number of this launch, from 1."""
+        return self._store.generation
+
+    @property
+    def rank(self) -> int:
+        return self._who.rank
+
+    @property
+    def world_size(self) -> int:
+        return self._who.world_size
+
+    @property
+    def epochs_done(self) -> int:
+        """Epochs finished since the job's beginning, over all launches."""
+        return self._epochs_done
+
+    @property
+    def configuration(self) -> int | None:
+        """The batch size (or model size) in use: the restored one after :meth:`load`."""
+        return self._configuration
+
+    @property
+    def scratch_folder(self) -> Path:
+        """Where a framework may write its own checkpoint before :meth:`save` takes it in.
+
+        The same on all ranks of a launch; removed when the session ends.
+        """
+        return self._store.scratch_folder
+
+    @property
+    def stopping(self) -> bool:
+        """Whether :meth:`should_stop` has said so already; asks nobody, costs nothing."""
+        return self._stopping
+
+    @property
+    def reports(self) -> list[dict[str, object]]:
+        """What rank 0 of this launch reported so far."""
+        return list(self._reports.records)
+
+    def should_stop(self) -> bool:
+        """Whether to save and leave now. Call it at every step boundary, on every rank.
+
+        True after SIGTERM, after the scheduler took the lease back, or when a newer launch has
+        taken over; once True it stays True. All ranks get the same answer in the same call
+        (see :mod:`shockwave.train.agreement`), so no rank is left behind in a collective.
+        """
+        self._ensure_started()
+        if self._stopping:
+            return True
+        self._calls += 1
+        own = Wishes(self._stop_wanted(), self._checkpoint_wanted())
+        if CollectiveAgreement.available():
+            if self._calls % self._agree_every:
+                return False
+            agreed = self._collective.agree(own)
+            self._checkpoint_agreed |= agreed.checkpoint
+            if agreed.checkpoint:
+                self._note_checkpoint_requests()
+        elif self._by_file is not None:
+            agreed = self._by_file.agree(own)
+        else:
+            agreed = own
+        self._stopping = agreed.stop
+        return self._stopping
+
+    def checkpoint_requested(self) -> bool:
+        """Whether the scheduler wants a checkpoint and the job to go on.
+
+        Connected ranks get the same answer: what they agreed on in :meth:`should_stop`. It
+        stands until the next :meth:`save`.
+        """
+        if CollectiveAgreement.available():
+            return self._checkpoint_agreed
+        return self._checkpoint_wanted()
+
+    def report(self, epoch: int, batch_size: int, samples: int, loss: SupportsFloat) -> None:
+        """Tells the scheduler that ``epoch`` epochs are done in total; only rank 0 writes.
+
+        ``batch_size`` is what this epoch ran with; a change since the epoch before is reported
+        as a new regime. The duration is what passed since the last boundary, without the time
+        to restore a checkpoint and including the part of the epoch in earlier launches.
+        Raises :class:`Fenced` if a newer launch has taken over.
+        """
+        self._refuse_if_fenced()
+        if epoch < self._epochs_done:
+            raise InputError(
+                f"epochs cannot be undone, {self._epochs_done} are reported already",
+                place="epoch",
+                value=epoch,
+                hint="Begin at session.epochs_done",
+            )
+        self._ensure_started(batch_size)
+        self._new_regime(batch_size)
+        now = self._steady_clock()
+        seconds, self._epoch_began = now - self._epoch_began, now
+        self._epochs_done = epoch
+        self._write(
+            "epoch",
+            durable=True,
+            configuration=int(batch_size),
+            samples=int(samples),
+            loss=_number(loss),
+            seconds=round(seconds, 6),
+        )
+
+    def configure(self, batch_size: int) -> None:
+        """Tells the scheduler at once that the next epoch runs with another batch size.
+
+        Optional: :meth:`report` finds out one epoch later.
+        """
+        self._refuse_if_fenced()
+        self._ensure_started(batch_size)
+        self._new_regime(batch_size)
+
+    def save(self, state: Any) -> Path | None:
+        """Writes a checkpoint; ranks other than 0 only check that they were not replaced.
+
+        ``state`` is nested dicts and lists of numbers, strings, arrays and tensors, or the path
+        of a folder that some framework wrote. Raises :class:`Fenced`, :class:`InputError` or
+        :class:`~shockwave.train.errors.CheckpointError`; the older checkpoints stay intact.
+        """
+        self._refuse_if_fenced()
+        self._checkpoint_agreed = False
+        self._note_checkpoint_requests()
+        if self.rank != 0:
+            return None
+        facts = {
+            "configuration": self._configuration,
+            "seconds_into_epoch": round(self._steady_clock() - self._epoch_began, 6),
+            "saved_at": self._wall_clock(),
+        }
+        return self._store.save(state, epoch=self._epochs_done, facts=facts)
+
+    def load(self) -> Any | None:
+        """The state of the newest checkpoint that is whole, or None; on every rank.
+
+        Sets :attr:`epochs_done` and :attr:`configuration` to what was saved with it. Training
+        time counts from the end of this call.
+        """
+        checkpoint = self._store.latest()
+        seconds_into_epoch = 0.0
+        if checkpoint is not None:
+            self._epochs_done = checkpoint.epoch
+            saved_in = checkpoint.facts.get("configuration")
+            self._configuration = self._configuration if saved_in is None else int(saved_in)
+            seconds_into_epoch = float(checkpoint.facts.get("seconds_into_epoch", 0.0))
+        self._epoch_began = self._steady_clock() - seconds_into_epoch
+        self._ensure_started()
+        return None if checkpoint is None else checkpoint.state
+
+    def listen(self) -> None:
+        """Installs the signal handlers, or takes them back from a framework."""
+        self._signals.listen()
+
+    def finish(self) -> None:
+        """Reports how the launch ended: stopped when it was asked to, else done."""
+        self._ensure_started()
+        complete = self._epochs is not None and self._epochs_done >= self._epochs
+        self._refuse_if_fenced()
+        self._write("stopped" if self._stopping and not complete else "done", durable=True)
+
+    def close(self) -> None:
+        """Gives signal handlers and files back; the checkpoints stay."""
+        self._signals.release()
+        self._reports.close()
+        shutil.rmtree(self._store.restored_folder, ignore_errors=True)
+        if self.rank == 0:
+            shutil.rmtree(self.scratch_folder, ignore_errors=True)
+
+    def _own_lease(self) -> Lease | None:
+        """The lease of this launch; one that an earlier launch left behind says nothing."""
+        lease = None if self._lease is None else self._lease.glance()
+        return lease if lease is not None and lease.generation == self._who.generation else None
+
+    def _stop_wanted(self) -> bool:
+        if self._signals.received:
+            return True
+        lease = None if self._lease is None else self._lease.glance()
+        if lease is None:
+            return False
+        # A replaced launch stops through the agreement too: raising here would leave the other
+        # ranks waiting. Its save() raises Fenced.
+        replaced = lease.generation > self._who.generation
+        return replaced or (lease.stop and lease.generation == self._who.generation)
+
+    def _checkpoint_wanted(self) -> bool:
+        # Counted from zero, not from what this launch saw first: a request that came while it
+        # was starting up is not lost.
+        lease = self._own_lease()
+        return lease is not None and lease.checkpoint > self._checkpoints_answered
+
+    def _note_checkpoint_requests(self) -> None:
+        lease = self._own_lease()
+        if lease is not None:
+            self._checkpoints_answered = max(self._checkpoints_answered, lease.checkpoint)
+
+    def _refuse_if_fenced(self) -> None:
+        lease = None if self._lease is None else self._lease.read()
+        if lease is not None and lease.generation > self._who.generation:
+            raise Fenced(self._who.generation, lease.generation, "lease.json")
+
+    def _ensure_started(self, batch_size: int | None = None) -> None:
+        """The first thing in the log, whatever a loop calls first."""
+        if self._started:
+            return
+        self._started = True
+        if self._configuration is None and batch_size is not None:
+            self._configuration = int(batch_size)
+        self._write("started", configuration=self._configuration)
+
+    def _new_regime(self, batch_size: int) -> None:
+        if batch_size == self._configuration:
+            return
+        self._configuration = int(batch_size)
+        self._write("regime", configuration=self._configuration)
+
+    def _write(self, event: str, *, durable: bool = False, **fields: object) -> None:
+        if self.rank != 0:
+            return
+        record: dict[str, object] = {
+            "time": self._wall_clock(),
+            "event": event,
+            "epoch": self._epochs_done,
+        }
+        self._reports.append(record | fields, durable=durable)
+
+
+def _number(value: Any) -> float:
+    """A float out of a number or a tensor of one element; ``item`` leaves its history behind."""
+    return float(value.item() if hasattr(value, "item") else value)

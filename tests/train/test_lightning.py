@@ -1,0 +1,127 @@
+"""A real Lightning Trainer is preempted inside an epoch and ends with the same weights."""
+
+from __future__ import annotations
+
+import os
+import signal
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs PyTorch")
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # what Lightning's dependencies deprecate is not ours
+    lightning = pytest.importorskip("lightning.pytorch", reason="needs PyTorch Lightning")
+
+from tests.train.helpers import FakeScheduler  # noqa: E402
+
+from shockwave.train import Session, session  # noqa: E402
+from shockwave.train.dataloader import ResumableLoader  # noqa: E402
+from shockwave.train.lightning import resume_path, session_callback  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::Warning:lightning.*", "ignore::FutureWarning")
+
+EPOCHS = 3
+BATCHES = 6
+
+
+class Regression(lightning.LightningModule):  # type: ignore[misc, name-defined]
+    """Fits a line; remembers which samples it saw and does something at a given step."""
+
+    def __init__(self, at_step: dict[int, Any]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = torch.nn.Linear(3, 1)
+        self.at_step = at_step
+        self.seen: list[list[float]] = []
+
+    def training_step(self, batch: Any, _: int) -> Any:
+        inputs, targets = batch
+        self.seen.append(inputs[:, 0].tolist())
+        action = self.at_step.get(self.global_step)
+        if action is not None:
+            action()
+        return torch.nn.functional.mse_loss(self.layer(inputs), targets)
+
+    def configure_optimizers(self) -> Any:
+        return torch.optim.Adam(self.parameters(), lr=0.05)
+
+
+def fit(job: Session, folder: Path, at_step: dict[int, Any] | None = None) -> Regression:
+    generator = torch.Generator().manual_seed(5)
+    inputs = torch.randn(BATCHES * 4, 3, generator=generator)
+    data = torch.utils.data.TensorDataset(inputs, inputs.sum(dim=1, keepdim=True))
+    model = Regression(at_step or {})
+    trainer = lightning.Trainer(
+        max_epochs=EPOCHS,
+        min_epochs=EPOCHS,  # must not keep a stopped job from stopping
+        accelerator="cpu",
+        devices=1,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir=folder,
+        callbacks=[session_callback(job)],
+    )
+    loader = ResumableLoader(data, 4, seed=3)
+    trainer.fit(model, loader, ckpt_path=resume_path(job), weights_only=True)
+    return model
+
+
+@pytest.fixture
+def uninterrupted(tmp_path: Path) -> Iterator[Regression]:
+    with session(tmp_path / "alone", epochs=EPOCHS, environment={}) as job:
+        yield fit(job, tmp_path)
+
+
+@pytest.mark.parametrize("how", ["signal", "lease"])
+@pytest.mark.parametrize("step", [0, 2 * BATCHES - 1, BATCHES + 2])
+def test_a_stopped_trainer_resumes_to_the_same_weights(
+    tmp_path: Path, uninterrupted: Regression, how: str, step: int
+) -> None:
+    scheduler = FakeScheduler(tmp_path / "job")
+
+    def stop() -> None:
+        if how == "signal":
+            os.kill(os.getpid(), signal.SIGTERM)
+        else:
+            scheduler.lease(stop=True)
+
+    environment = scheduler.environment()
+    with session(epochs=EPOCHS, batch_size=4, environment=environment) as job:
+        job._lease._glance_seconds = 0.0  # type: ignore[union-attr]
+        first = fit(job, tmp_path, {step: stop})
+        assert job.stopping
+    assert len(first.seen) == step + 1, "it went on training after the stop"
+    assert scheduler.events()[-1] == "stopped"
+    assert scheduler.events().count("epoch") == (step + 1) // BATCHES
+
+    scheduler.launch(2)
+    with session(epochs=EPOCHS, batch_size=4, environment=scheduler.environment()) as job:
+        second = fit(job, tmp_path)
+    assert first.seen + second.seen == uninterrupted.seen
+    torch.testing.assert_close(second.layer.weight, uninterrupted.layer.weight)
+    reports = scheduler.reports()
+    assert reports[0]["epoch"] == (step + 1) // BATCHES
+    assert [r["epoch"] for r in reports if r["event"] == "epoch"][-1] == EPOCHS
+    assert reports[-1]["event"] == "done"
+    assert [r["configuration"] for r in reports if r["event"] == "epoch"] == [4] * (
+        EPOCHS - (step + 1) // BATCHES
+    )
+
+
+def test_a_requested_checkpoint_does_not_stop_it(tmp_path: Path) -> None:
+    scheduler = FakeScheduler(tmp_path / "job")
+    with session(epochs=EPOCHS, environment=scheduler.environment()) as job:
+        job._lease._glance_seconds = 0.0  # type: ignore[union-attr]
+        model = fit(job, tmp_path, {2: lambda: scheduler.lease(checkpoint=1)})
+        losses = [r["loss"] for r in job.reports if r["event"] == "epoch"]
+    assert len(model.seen) == EPOCHS * BATCHES
+    saved = [path.name for path in (scheduler.directory / "checkpoints").iterdir()]
+    assert saved == ["ckpt-g1-e0-1.ckpt"]
+    assert len(losses) == EPOCHS
+    assert all(isinstance(loss, float) for loss in losses)
