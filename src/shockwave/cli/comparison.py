@@ -13,7 +13,7 @@ from shockwave.cli.console import duration
 from shockwave.measure import FAIRNESS
 from shockwave.measure.summary import Summary
 
-_WIDE = 104  # characters that all columns need; below, the least important ones are left out
+_WIDE = 112  # characters that all columns need; below, the least important ones are left out
 _UNITS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
 
 
@@ -37,7 +37,7 @@ def comparison_table(rows: Sequence[Summary], title: str, width: int) -> Table:
         _Column("/ lower\nbound", _ratio_to_bound),
         _Column(f"JCT {suffix}\nmean", time("mean_jct_seconds")),
         _Column("\np99", time("p99_jct_seconds"), always=False),
-        *(_Column(f"{name[:9]}\nworst unfair", _fairness(name), always=True) for name in FAIRNESS),
+        *(_Column(f"{name}\nworst unfair", _fairness(name)) for name in FAIRNESS),
         _Column("utili-\nsation", lambda row: _show(row["utilization"], _percent)),
         _Column("\nrestarts", lambda row: _show(row["restarts"], _count), always=False),
         _Column(

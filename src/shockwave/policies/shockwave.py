@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from shockwave.model.view import Bools, Floats, Ints, View
+from shockwave.model.view import Floats, Ints, View
 from shockwave.plan.arrivals import ArrivalHabits, ExpectedArrivals
 from shockwave.plan.bids import WORDS, Need, auction_gap, bids, price_of_round
 from shockwave.plan.booking import overbooked
@@ -93,7 +93,7 @@ class Shockwave(Policy):
             gap=auction_gap(bid, view.gpus, sold, view.gpus_total),
             price=price,
             priority=bid,
-            explain=lambda: self._explain(view, outlook, need, bid, sold, price),
+            explain=lambda: self._explain(view, outlook, slack, need, bid, price),
         )
 
     # What to expect.
@@ -225,17 +225,16 @@ class Shockwave(Policy):
     # Why.
 
     def _explain(
-        self,
-        view: View,
-        outlook: Outlook,
-        need: Ints,
-        bid: Floats,
-        sold: Bools,
-        price: float,
+        self, view: View, outlook: Outlook, slack: Floats, need: Ints, bid: Floats, price: float
     ) -> Explanation:
-        order = np.lexsort((-bid, ~sold))
+        """The queue run down in the order of bids, but nobody waits until it is too late."""
+        order = largest_first(bid)
+        run = fill(order, view.gpus, view.gpus_total)
+        order = np.concatenate([run, order[~np.isin(order, run)]])
         wait = expected_waits(order, view.gpus, outlook.remaining, view.gpus_total)
-        wait = np.where(sold, 0.0, np.maximum(wait, view.round_seconds))
+        at_latest = slack - self.settings.must_run_rounds * view.round_seconds
+        wait = np.maximum(np.minimum(wait, at_latest), view.round_seconds)
+        wait[run] = 0.0
         start = view.now + wait
         return Explanation(
             price=price,

@@ -42,7 +42,6 @@ class Reasons:
         self._decision = decision
         self._runs = np.zeros(len(view), dtype=np.bool_)
         self._runs[decision.run] = True
-        self._free = view.gpus_total - int(view.gpus[decision.run].sum())
         self._ahead = _ahead(view, decision)
 
     def why(self, position: int) -> Why:
@@ -80,14 +79,22 @@ class Reasons:
             return f"{verb}: {ahead} of {len(view)} jobs are ahead of it"
         note = f" ({told.note[position]})" if told.note is not None and told.note[position] else ""
         bid, price = float(told.bid[position]), told.price
+        offer = f"it bids {_figure(bid)}"
+        if runs and bid < price:
+            return f"runs: {offer} and fills a gap that no higher bid fits{note}"
         if runs:
-            return f"runs: it bids {bid:.3g} for a GPU-round that costs {price:.3g}{note}"
+            return f"runs: {offer}, and a GPU-round costs {_figure(price)}{note}"
         if bid >= price:
-            return (
-                f"waits: it bids {bid:.3g} for a GPU-round that costs {price:.3g}, but its gang of "
-                f"{view.gpus[position]} does not fit the {self._free} GPUs that are left{note}"
-            )
-        return f"waits: it bids {bid:.3g}, and a GPU-round costs {price:.3g}{note}"
+            higher = decision.run[told.bid[decision.run] > bid]
+            left = view.gpus_total - int(view.gpus[higher].sum())
+            gang = view.gpus[position]
+            return f"waits: {offer}; higher bids leave {left} GPUs, and it needs {gang}{note}"
+        return f"waits: {offer}, and a GPU-round costs {_figure(price)}{note}"
+
+
+def _figure(value: float) -> str:
+    """Three digits, without an exponent where people would not write one."""
+    return f"{value:,.0f}" if 100 <= value < 1e7 else f"{value:.3g}"
 
 
 def why(view: View, decision: Decision, position: int) -> Why:
