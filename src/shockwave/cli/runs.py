@@ -20,6 +20,7 @@ from shockwave.measure import RunHistory, fold_history, summarize
 from shockwave.measure.summary import Summary
 from shockwave.model.cluster import Cluster
 from shockwave.model.job import TraceJob
+from shockwave.plan.planner import Solver
 from shockwave.policies import registry as policies
 from shockwave.predict import registry as predictors
 from shockwave.traces import load
@@ -39,6 +40,7 @@ class Run:
     rounds: Rounds
     predictor: str | None = None
     faults: tuple[Fault, ...] = ()
+    solver: Solver = "prices"
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def execute(
     """Simulate and measure one run."""
     jobs = load_jobs(run.trace, run.seed)
     start = time.perf_counter()
-    policy = policies.create(run.policy, seed=run.seed)
+    policy = policies.create(run.policy, seed=run.seed, solver=run.solver)
     predictor = predictors.create(run.predictor or policy.predictor, truth=TraceTruth(jobs))
     journal = MemoryJournal()
     simulate(

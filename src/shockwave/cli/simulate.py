@@ -24,6 +24,7 @@ from shockwave.model.cluster import Cluster
 from shockwave.model.errors import InputError
 from shockwave.model.files import atomic_writer, check_writable
 from shockwave.model.job import TraceJob
+from shockwave.plan.planner import Solver
 from shockwave.policies import registry as policies
 from shockwave.predict import registry as predictors
 from shockwave.traces.recipe import is_recipe
@@ -56,6 +57,9 @@ def simulate(
         str | None,
         typer.Option(help="Feed every policy from this predictor instead of its own."),
     ] = None,
+    solver: Annotated[
+        Solver, typer.Option(help="How policies that plan solve: by prices, or exactly (slow).")
+    ] = "prices",
     seed: Annotated[int, typer.Option(help="Seed of recipes and of policies that sample.")] = 0,
     seeds: Annotated[
         int, typer.Option(help="Run this many seeds; means with 95 % intervals.", min=1)
@@ -93,7 +97,7 @@ def simulate(
             else tuple(read_faults(faults, cluster, {job.spec.id for job in jobs}))
         )
         runs = [
-            Run(trace, name, seed + offset, cluster, rounds, predictor, injected)
+            Run(trace, name, seed + offset, cluster, rounds, predictor, injected, solver)
             for name in names
             for offset in range(seeds)
         ]

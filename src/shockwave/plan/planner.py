@@ -13,6 +13,7 @@ from shockwave.plan.program import OptionTable, Program
 from shockwave.plan.rounding import Rounding
 from shockwave.plan.window import WindowPlan, improve, realise
 
+Solver = Literal["prices", "milp"]
 _SWAPS = 40
 _PACKED = 3  # plans of the price search that are packed, best first
 _GOOD_GAP = 1e-3  # up to here the best packed plan alone is improved, and only briefly
@@ -23,7 +24,7 @@ _SWEEPS = 20
 def solve(
     program: Program,
     *,
-    solver: Literal["prices", "milp"] = "prices",
+    solver: Solver = "prices",
     running: Bools | None = None,
     weight: Floats | None = None,
     target_gap: float = 1e-5,

@@ -28,6 +28,9 @@ def water_level(caps: Floats, weights: Floats, capacity: float) -> float:
     return float(level[reached[0] if len(reached) else -1])
 
 
+_REMEMBERED_SECONDS = 3600.0  # a job that is away for longer, backing off, is forgotten
+
+
 class FairCluster:
     """Fluid processor sharing of all jobs seen so far, run alongside the real cluster.
 
@@ -39,42 +42,60 @@ class FairCluster:
 
     def __init__(self) -> None:
         self._now = 0.0
-        self._handle: Ints = np.empty(0, dtype=np.int64)
+        self._handle: Ints = np.empty(0, dtype=np.int64)  # ascending
         self._gpus: Floats = np.empty(0)
         self._weight: Floats = np.empty(0)
         self._work: Floats = np.empty(0)  # predicted exclusive seconds
         self._served: Floats = np.empty(0)
-        self._finish: dict[int, float] = {}
-        self._seen = -1  # handles up to this one have arrived
+        self._finish: dict[int, float] = {}  # of jobs that finished here
 
     def finish_times(self, view: View, total_seconds: Floats) -> Floats:
         """[job] the fair finish, seconds since the run began; ``total_seconds`` is ``X``."""
         capacity = view.gpus_total
-        for position in np.flatnonzero(view.handle > self._seen).tolist():
-            self._advance(max(float(view.arrival[position]), self._now), capacity)
-            self._add(view, position, float(total_seconds[position]))
+        self._admit(view, total_seconds)
         self._correct(view.handle, total_seconds)
         self._advance(view.now, capacity)
-        self._finish = {h: self._finish[h] for h in view.handle.tolist() if h in self._finish}
         left = np.maximum(self._work - self._served, 1e-6)
         ahead = fluid_finish_seconds(
             np.zeros(len(left)), left, self._gpus.astype(np.int64), capacity, self._weight
         )
-        projected = dict(zip(self._handle.tolist(), (view.now + ahead).tolist(), strict=True))
-        projected.update(self._finish)
-        return np.array([projected[handle] for handle in view.handle.tolist()])
+        finish = np.empty(len(view))
+        here = np.isin(view.handle, self._handle, assume_unique=True)
+        finish[here] = view.now + ahead[np.searchsorted(self._handle, view.handle[here])]
+        finish[~here] = [self._finish[handle] for handle in view.handle[~here].tolist()]
+        self._forget(view)
+        return finish
 
-    def _add(self, view: View, position: int, work: float) -> None:
-        self._handle = np.append(self._handle, view.handle[position])
-        self._gpus = np.append(self._gpus, float(view.gpus[position]))
-        self._weight = np.append(self._weight, view.weight[position])
-        self._work = np.append(self._work, work)
-        self._served = np.append(self._served, 0.0)
-        self._seen = int(view.handle[position])
+    def _admit(self, view: View, total_seconds: Floats) -> None:
+        """Let in whoever is not known yet, each at its arrival."""
+        absent = np.flatnonzero(~np.isin(view.handle, self._handle, assume_unique=True))
+        handles = view.handle[absent].tolist()
+        known = np.array([handle in self._finish for handle in handles], dtype=np.bool_)
+        new = absent[~known]
+        enters = np.maximum(view.arrival[new], self._now)
+        for time in np.unique(enters).tolist():
+            self._advance(time, view.gpus_total)
+            rows = new[enters == time]
+            at = np.searchsorted(self._handle, view.handle[rows])
+            self._handle = np.insert(self._handle, at, view.handle[rows])
+            self._gpus = np.insert(self._gpus, at, view.gpus[rows])
+            self._weight = np.insert(self._weight, at, view.weight[rows])
+            self._work = np.insert(self._work, at, total_seconds[rows])
+            self._served = np.insert(self._served, at, 0.0)
 
     def _correct(self, handles: Ints, work: Floats) -> None:
         here = np.isin(self._handle, handles, assume_unique=True)
         self._work[here] = work[np.searchsorted(handles, self._handle[here])]
+
+    def _forget(self, view: View) -> None:
+        """Drop finishes nobody will ask for. Jobs that back off are not in the view."""
+        present = set(view.handle.tolist())
+        since = view.now - _REMEMBERED_SECONDS
+        self._finish = {
+            handle: time
+            for handle, time in self._finish.items()
+            if handle in present or time > since
+        }
 
     def _advance(self, until: float, capacity: int) -> None:
         while self._now < until and len(self._handle):

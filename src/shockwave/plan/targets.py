@@ -1,4 +1,4 @@
-"""What a plan must not miss: the end of the whole workload, and every job's fair finish."""
+"""What a plan must not miss: the end of the whole workload."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ class Workload:
 
     def update(self, view: View, total_seconds: Floats) -> None:
         """Take in who arrived, and what is now predicted of those who are there."""
-        latest = int(self.handle[-1]) if len(self.handle) else -1
         if not np.isin(view.handle, self.handle, assume_unique=True).any():
             self._forget()
-        new = view.handle > latest
-        self.handle = np.concatenate([self.handle, view.handle[new]])
-        self.arrival = np.concatenate([self.arrival, view.arrival[new]])
-        self.gpus = np.concatenate([self.gpus, view.gpus[new]])
-        self.total_seconds = np.concatenate([self.total_seconds, total_seconds[new]])
+        # Not only later handles: a job that backed off while its period began is new to it.
+        new = ~np.isin(view.handle, self.handle, assume_unique=True)
+        at = np.searchsorted(self.handle, view.handle[new])
+        self.handle = np.insert(self.handle, at, view.handle[new])
+        self.arrival = np.insert(self.arrival, at, view.arrival[new])
+        self.gpus = np.insert(self.gpus, at, view.gpus[new])
+        self.total_seconds = np.insert(self.total_seconds, at, total_seconds[new])
         self.total_seconds[np.searchsorted(self.handle, view.handle)] = total_seconds
 
     def makespan_bound(self, gpus_total: int) -> float:

@@ -10,6 +10,7 @@ from typing import ClassVar, Self
 
 from shockwave.model.view import Floats, Ints, View
 from shockwave.plan.explain import Explanation
+from shockwave.plan.planner import Solver
 from shockwave.predict.base import Forecast
 
 
@@ -38,6 +39,14 @@ class Decision:
         return None if self.explain is None else self.explain()
 
 
+@dataclass(frozen=True)
+class PolicyOptions:
+    """What a user may choose for policies that sample (``seed``) or solve (``solver``)."""
+
+    seed: int = 0
+    solver: Solver = "prices"
+
+
 class Policy(ABC):
     """Chooses the jobs of the next round.
 
@@ -49,8 +58,8 @@ class Policy(ABC):
     predictor: ClassVar[str] = "reactive"
 
     @classmethod
-    def seeded(cls, seed: int) -> Self:
-        """A fresh instance; policies that sample override this to take the seed."""
+    def configured(cls, options: PolicyOptions) -> Self:
+        """A fresh instance; policies that sample or solve override this to take the options."""
         return cls()
 
     @abstractmethod

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from shockwave.model.errors import InputError
 from shockwave.model.plugins import plug_ins
+from shockwave.plan.planner import Solver
 from shockwave.policies.allox import Allox
-from shockwave.policies.base import Policy
+from shockwave.policies.base import Policy, PolicyOptions
 from shockwave.policies.fifo import Fifo
 from shockwave.policies.gandiva_fair import GandivaFair
 from shockwave.policies.gavel import Gavel
@@ -36,12 +37,13 @@ def available() -> list[str]:
     return built_in + [name for name in plug_ins(GROUP, Policy) if name not in built_in]
 
 
-def create(name: str, *, seed: int = 0) -> Policy:
+def create(name: str, *, seed: int = 0, solver: Solver = "prices") -> Policy:
     """A fresh instance of the policy. Raises :class:`InputError` naming what exists."""
+    options = PolicyOptions(seed, solver)
     classes = {policy.name: policy for policy in _BUILT_IN}
     if name in classes:
-        return classes[name].seeded(seed)
+        return classes[name].configured(options)
     plug_in = plug_ins(GROUP, Policy).get(name)
     if plug_in is None:
         raise InputError("no such policy", value=name, hint=f"There are: {', '.join(available())}")
-    return plug_in.create(lambda policy: policy.seeded(seed))
+    return plug_in.create(lambda policy: policy.configured(options))

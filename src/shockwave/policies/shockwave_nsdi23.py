@@ -7,7 +7,7 @@ of fixed weight, and a plan that is followed until the set of jobs changes.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -21,10 +21,10 @@ from shockwave.plan.market import (
     progress_fractions,
     window_values,
 )
-from shockwave.plan.planner import solve
+from shockwave.plan.planner import Solver, solve
 from shockwave.plan.program import Program
 from shockwave.plan.window import WindowPlan
-from shockwave.policies.base import Decision, Policy
+from shockwave.policies.base import Decision, Policy, PolicyOptions
 from shockwave.policies.fill import fill, largest_first
 from shockwave.policies.memory import PerJob
 from shockwave.predict.base import Forecast
@@ -76,8 +76,8 @@ class ShockwaveNsdi23(Policy):
     name: ClassVar[str] = "shockwave-nsdi23"
     predictor: ClassVar[str] = "equal-shares"  # the prior of the paper
 
-    def __init__(self, *, solver: Literal["prices", "milp"] = "prices", seed: int = 0) -> None:
-        self._solver: Literal["prices", "milp"] = solver
+    def __init__(self, *, solver: Solver = "prices", seed: int = 0) -> None:
+        self._solver: Solver = solver
         self._seed = seed
         self._fair_finish = FairFinish()
         self._planned: Ints = np.empty(0, dtype=np.int64)  # handles, in the plan's order
@@ -86,8 +86,8 @@ class ShockwaveNsdi23(Policy):
         self._first_round = 0
 
     @classmethod
-    def seeded(cls, seed: int) -> Self:
-        return cls(seed=seed)
+    def configured(cls, options: PolicyOptions) -> Self:
+        return cls(solver=options.solver, seed=options.seed)
 
     def decide(self, view: View, forecast: Forecast) -> Decision:
         if not np.array_equal(self._planned, view.handle):
