@@ -99,6 +99,9 @@ class JobTable:
     def change_regime(self, handle: int, epoch: float, configuration: int) -> None:
         """The job entered the configuration with this value after ``epoch`` epochs."""
         index = self.specs[handle].configurations.index(configuration)
+        self._reopen(handle, epoch)
+        if index == self.configuration[handle]:
+            return  # a job that was restored says where it is, and nothing has changed
         done = epoch - self.regime_start[handle]
         if done > 0:
             current = int(self.configuration[handle])
@@ -106,6 +109,15 @@ class JobTable:
             self._closed.setdefault(handle, []).append((current, float(done)))
         self.configuration[handle] = index
         self.regime_start[handle] = epoch
+
+    def _reopen(self, handle: int, epoch: float) -> None:
+        """A job fell back behind regimes that had ended: they are not over after all."""
+        closed = self._closed.get(handle, [])
+        while closed and epoch < self.regime_start[handle]:
+            index, epochs = closed.pop()
+            self.closed_epochs[handle, index] -= epochs
+            self.regime_start[handle] -= epochs
+            self.configuration[handle] = index
 
     def advance(self, progress: Progress, active_jobs: int, gpus_total: int) -> None:
         """Take in what the running jobs did since the last poll."""

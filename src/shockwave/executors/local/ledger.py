@@ -101,9 +101,8 @@ class Ledger:
         if not news and self.regimes and self.regimes[-1].configuration != told.configuration:
             # A restore went back behind the change that was told.
             last = self.regimes[-1]
-            news.append(
-                Entered(min(told.epoch, self.epochs_done), last.configuration, self._last_time)
-            )
+            epoch = max(last.epoch, min(told.epoch, self.epochs_done))
+            news.append(Entered(epoch, last.configuration, self._last_time))
         return news
 
     def _keep_up_to(self, epoch: int) -> None:

@@ -1,0 +1,154 @@
+"""The round loop over real processes: preempts, cancels, is killed and goes on."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from tests.executors.local import harness
+
+from shockwave.engine.arrivals import Arrivals, CancelJob, Request
+from shockwave.engine.clock import Clock
+from shockwave.engine.executor import Executor, Launch, Poll, Signal
+from shockwave.engine.journal import MemoryJournal
+from shockwave.engine.loop import RoundLoop, Rounds
+from shockwave.engine.retry import Retries
+from shockwave.model.cluster import Cluster, Node
+from shockwave.model.command import Command
+from shockwave.model.events import (
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobProgressed,
+    JobStarted,
+    JobStopped,
+    RegimeChanged,
+    StopReason,
+)
+from shockwave.model.job import JobSpec
+from shockwave.model.view import Ints
+from shockwave.policies.las import Las
+from shockwave.predict.reactive import Reactive
+
+ROUND_SECONDS = 0.5
+NODES = (Node("n0", 1),)
+
+
+class RealTime(Clock):
+    def __init__(self, origin: float) -> None:
+        self._origin = origin
+
+    def wait_until(self, seconds: float) -> float:
+        time.sleep(max(0.0, self._origin + seconds - time.time()))
+        return max(seconds, time.time() - self._origin)
+
+
+class Feed(Arrivals):
+    """Jobs that are there from the beginning, and requests at will."""
+
+    def __init__(self, jobs: Sequence[JobSpec]) -> None:
+        self._jobs = list(jobs)
+        self.asked: list[Request] = []
+
+    def due(self, now: float) -> list[JobSpec]:
+        jobs, self._jobs = self._jobs, []
+        return jobs
+
+    def next_arrival(self) -> float:
+        return float("inf")
+
+    def requests(self) -> list[Request]:
+        asked, self.asked = self.asked, []
+        return asked
+
+
+def make_loop(executor: Executor, feed: Arrivals, origin: float) -> tuple[RoundLoop, MemoryJournal]:
+    journal = MemoryJournal()
+    loop = RoundLoop(
+        policy=Las(),
+        predictor=Reactive(),
+        executor=executor,
+        arrivals=feed,
+        cluster=Cluster(NODES),
+        journal=journal,
+        rounds=Rounds(ROUND_SECONDS, 0.1),
+        clock=RealTime(origin),
+        retries=Retries(most_crashes=2),
+        journal_progress=True,
+    )
+    return loop, journal
+
+
+def test_jobs_take_turns_survive_a_restart_and_finish_once(tmp_path: Path) -> None:
+    origin, root = time.time(), tmp_path / "root"
+    commands = {
+        "a": harness.tiny(tmp_path, epochs=5, configurations="32,32,64"),
+        "b": harness.tiny(tmp_path, epochs=5),
+        "bad": Command((sys.executable, "-c", "raise SystemExit('no data')"), str(tmp_path)),
+    }
+    feed = Feed([harness.spec("a", epochs=5), harness.spec("b", epochs=5), harness.spec("bad")])
+    with harness.executor(root, commands, nodes=NODES, origin=origin) as executor:
+        loop, journal = make_loop(executor, feed, origin)
+        harness.wait_until(
+            lambda: loop.step() and any(isinstance(e, JobProgressed) for e in journal.events)
+        )
+        executor.shutdown(stop_jobs=False)  # as if killed
+    events = journal.events
+    with harness.executor(root, commands, nodes=NODES, origin=origin) as executor:
+        loop, journal = make_loop(executor, Feed([]), origin)
+        loop.restore(events, time.time() - origin)
+        harness.wait_until(lambda: not loop.step())
+    events += journal.events
+    finished = {e.job: e for e in events if isinstance(e, JobFinished)}
+    assert sorted(finished) == ["a", "b"]
+    assert sum(isinstance(e, JobFinished) for e in events) == 2
+    assert [e.job for e in events if isinstance(e, JobFailed)] == ["bad"]
+    crashes = [e for e in events if isinstance(e, JobStopped) and e.reason is StopReason.CRASHED]
+    assert {e.job for e in crashes} == {"bad"}
+    assert all("no data" in e.detail for e in crashes)
+    for job in ("a", "b"):
+        progress = [e for e in events if isinstance(e, JobProgressed) and e.job == job]
+        assert sum(e.productive_seconds for e in progress) == pytest.approx(
+            finished[job].exclusive_seconds
+        )
+        attempts = [e.attempt for e in events if isinstance(e, JobStarted) and e.job == job]
+        assert attempts == list(range(1, len(attempts) + 1))
+    regimes = [e for e in events if isinstance(e, RegimeChanged) and e.job == "a"]
+    assert {(e.epoch, e.configuration) for e in regimes} == {(0, 32), (2, 64)}
+    # Progress is summed up at the end of a round, and comes before what happened in it.
+    times = [event.time for event in events if not isinstance(event, JobProgressed)]
+    assert times == sorted(times)
+
+
+class FinishesWhenStopped(Executor):
+    """A job that was done at the very moment it was told to stop."""
+
+    def __init__(self) -> None:
+        self.news: list[JobFinished] = []
+
+    def launch(self, launches: Sequence[Launch]) -> None:
+        pass
+
+    def signal(self, handles: Ints, signal: Signal, lease_end: float) -> None:
+        pass
+
+    def stop(self, handles: Ints) -> None:
+        self.news.append(JobFinished(0.0, "a", 1.0))
+
+    def poll(self, until: float) -> Poll:
+        news, self.news = self.news, []
+        return Poll(list(news))
+
+
+def test_a_cancelled_job_stays_cancelled_even_if_it_finished_meanwhile() -> None:
+    feed = Feed([harness.spec("a")])
+    loop, journal = make_loop(FinishesWhenStopped(), feed, time.time())
+    loop.step()
+    feed.asked.append(CancelJob("a"))
+    loop.step()
+    loop.step()
+    ends = [e for e in journal.events if isinstance(e, JobFinished | JobCancelled)]
+    assert [type(event) for event in ends] == [JobCancelled]
