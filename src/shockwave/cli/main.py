@@ -6,8 +6,11 @@ from typing import Annotated
 
 import typer
 
-from shockwave.cli import trace
+from shockwave.cli import live, trace
+from shockwave.cli.config import config
 from shockwave.cli.predict import predict
+from shockwave.cli.replay import replay
+from shockwave.cli.serve import serve
 from shockwave.cli.simulate import simulate
 from shockwave.version import __version__
 
@@ -21,6 +24,10 @@ app = typer.Typer(
 app.command()(simulate)
 app.command()(predict)
 app.add_typer(trace.app, name="trace")
+app.command()(serve)
+live.register(app)
+app.command()(replay)
+app.command()(config)
 
 
 def _print_version(wanted: bool) -> None:

@@ -37,7 +37,7 @@ class Settings:
     crowd_limit: float = 1.045  # of X * mean active jobs / M
     egalitarian_limit: float = 1.4  # of the finish in an equally shared cluster
     makespan_slack: float = 0.02  # over the lower bound of the jobs seen so far
-    overhead_seconds: float = 60.0  # that a job takes on top of its work: half a round
+    overhead_rounds: float = 0.5  # that a job takes on top of its work: its last, half used
     must_run_rounds: float = 2.0  # slack below which a job must run
     urgent_rounds: float = 12.0  # slack below which a job that can be on time is urgent
     urgent_share: float = 0.4  # longer jobs than this share of the horizon are not
@@ -135,10 +135,13 @@ class Shockwave(Policy):
 
         Never the longest job: whenever that one slips, it would relax the end for all.
         """
-        s = self.settings
-        bound = self._workload.makespan_bound(view.gpus_total) * (1 + s.makespan_slack)
-        work = view.gpus * (remaining + s.overhead_seconds)
+        bound = self._workload.makespan_bound(view.gpus_total)
+        bound *= 1 + self.settings.makespan_slack
+        work = view.gpus * (remaining + self._overhead(view))
         return max(bound - view.now, float(work.sum()) / view.gpus_total)
+
+    def _overhead(self, view: View) -> float:
+        return self.settings.overhead_rounds * view.round_seconds
 
     def _static_finish(self, view: View, total: Floats, coming: ExpectedArrivals) -> Floats:
         jobs = len(self._workload.handle) + len(coming)
@@ -153,7 +156,7 @@ class Shockwave(Policy):
         coming: ExpectedArrivals,
         horizon: float,
     ) -> Floats:
-        s = self.settings
+        overhead = self._overhead(view)
         crowd = Crowd.of(
             view.elapsed,
             view.gpus.astype(np.float64),
@@ -163,11 +166,11 @@ class Shockwave(Policy):
             view.rounds_active.astype(np.float64),
             coming,
         )
-        work = float((crowd.gpus * (crowd.remaining + s.overhead_seconds)).sum())
+        work = float((crowd.gpus * (crowd.remaining + overhead)).sum())
         latest = fair_by_crowd(
             crowd,
-            fluid_finishes(crowd, s.overhead_seconds, view.gpus_total),
-            slack=s.crowd_limit,
+            fluid_finishes(crowd, overhead, view.gpus_total),
+            slack=self.settings.crowd_limit,
             gpus_total=view.gpus_total,
             round_seconds=view.round_seconds,
             horizon_seconds=max(work / view.gpus_total, horizon),
@@ -208,16 +211,16 @@ class Shockwave(Policy):
         """What the round is worth within the class of need; only the order matters.
 
         Short work first, as that ends most jobs soonest; for must-run jobs the least slack;
-        for booked ones the earliest deadline. Hours, so that bids are readable.
+        for booked ones the earliest deadline. In units of 30 rounds, so that bids are readable.
         """
-        s = self.settings
+        s, unit = self.settings, 30.0 * view.round_seconds
         kept = np.where(view.running, 1.0 - s.keep_share, 1.0)
         work = np.maximum(outlook.remaining, 1.0) * kept
         exponent = np.where(need == Need.URGENT, 1.0, s.gang_exponent)
-        progress = view.weight * 3600.0 / (work * view.gpus**exponent)
+        progress = view.weight * unit / (work * view.gpus**exponent)
         held = slack - s.keep_rounds * view.round_seconds * view.running
-        pressing = np.exp(-np.clip(held / 3600.0, -50.0, 50.0))
-        early = 3600.0 / np.maximum(outlook.deadline * kept, 1.0)
+        pressing = np.exp(-np.clip(held / unit, -50.0, 50.0))
+        early = unit / np.maximum(outlook.deadline * kept, 1.0)
         return np.select(
             [need == Need.MUST_RUN, need == Need.BOOKED], [pressing, early], default=progress
         )
