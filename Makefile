@@ -7,11 +7,12 @@ PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
 .PHONY: demo test lint bench clean
 
-demo: $(VENV)/.core            ## compare schedulers on a workload, write a report
+demo: $(VENV)/.core            ## compare schedulers in simulation, then run real jobs live
 	@mkdir -p out
 	@$(BIN)/shockwave simulate 'generated:jobs=120,span_hours=1.5' --gpus 32 \
 	    --json out/demo.json --report out/demo.html
-	@echo "Open out/demo.html in a browser: distributions, utilisation, who ran when."
+	@$(BIN)/python examples/live_demo.py --out out/live
+	@echo "Open out/demo.html (the comparison) and out/live/report.html (the live run)."
 
 test: $(VENV)/.test lint       ## everything that must hold
 	@sh tools/ensure-browser.sh
@@ -33,7 +34,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.core: $(VENV)/bin/python pyproject.toml
-	$(PIP) install --editable .
+	$(PIP) install --editable '.[server]'
 	@touch $@
 
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml

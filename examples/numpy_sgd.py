@@ -111,9 +111,8 @@ def train(job: Session, epochs: int, seed: int, epoch_seconds: float) -> dict[st
         position = 0
         job.report(job.epochs_done + 1, batch, SAMPLES, loss)
         job.configure(noise.at_epoch_end())
-        if job.should_stop() or job.checkpoint_requested():
-            save()
-        if job.stopping and job.epochs_done < epochs:
+        save()
+        if job.should_stop() and job.epochs_done < epochs:
             return {"stopped": True, "epoch": job.epochs_done}
     _, probabilities = forward(weights, inputs)
     accuracy = float((probabilities.argmax(axis=1) == labels).mean())

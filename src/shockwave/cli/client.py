@@ -18,6 +18,7 @@ from shockwave.version import __version__
 
 DEFAULT_URL = "http://127.0.0.1:7410"
 TIMEOUT_SECONDS = 30.0
+PAGE = 2000  # jobs in one answer: a megabyte
 _LOCAL = {"localhost", "127.0.0.1", "::1"}
 _BAD_INPUT = {400, 404, 413, 422}
 
@@ -76,7 +77,7 @@ class Client:
         left = limit
         after = None
         while left is None or left > 0:
-            size = 1000 if left is None else min(left, 1000)
+            size = PAGE if left is None else min(left, PAGE)
             page = self.get(*path, after=after, limit=size, **query)
             yield from page["items"]
             after = page["next"]

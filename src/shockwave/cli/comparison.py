@@ -34,11 +34,11 @@ def comparison_table(rows: Sequence[Summary], title: str, width: int) -> Table:
     columns = [
         _Column("policy", lambda row: str(row["policy"])),
         _Column(f"makespan\n{suffix}", time("makespan_seconds")),
-        _Column("/ lower\nbound", _ratio_to_bound),
+        _Column("\n/ bound", _ratio_to_bound),
         _Column(f"JCT {suffix}\nmean", time("mean_jct_seconds")),
         _Column("\np99", time("p99_jct_seconds"), always=False),
         *(_Column(f"{name}\nworst unfair", _fairness(name)) for name in FAIRNESS),
-        _Column("utili-\nsation", lambda row: _show(row["utilization"], _percent)),
+        _Column("utili-\nsation", lambda row: _show(row["utilization"], _percent), always=False),
         _Column("\nrestarts", lambda row: _show(row["restarts"], _count), always=False),
         _Column(
             "decision\np95", lambda row: _show(row["plan_seconds_p95"], duration), always=False

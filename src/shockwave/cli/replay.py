@@ -55,7 +55,10 @@ def replay(
             typer.echo(json.dumps(_document(result), indent=1))
             return
         console.print(_table(result, journal))
-        note(f"A start cost {duration(result.run.restart_seconds)} on average in the live run.")
+        note(
+            f"A first start took {duration(result.run.restart_seconds)} on average until the job "
+            "reported; epoch times are those of the live run."
+        )
 
 
 def _events(journal: str) -> Iterator[Event]:

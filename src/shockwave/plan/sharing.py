@@ -28,7 +28,7 @@ def water_level(caps: Floats, weights: Floats, capacity: float) -> float:
     return float(level[reached[0] if len(reached) else -1])
 
 
-_REMEMBERED_SECONDS = 3600.0  # a job that is away for longer, backing off, is forgotten
+_REMEMBERED_SECONDS = 86_400.0  # after its fair finish a job that is away, backing off, is kept
 
 
 class FairCluster:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from shockwave.model.errors import InputError
 from shockwave.server.records import (
     JobRecord,
     NodeRecord,
@@ -16,6 +17,10 @@ from shockwave.server.records import (
     Submission,
     TenantRecord,
 )
+
+
+class Conflict(InputError):  # noqa: N818  (a state of affairs, not a mistake)
+    """The request was right once, but things have moved on."""
 
 
 class SchedulerPort(ABC):

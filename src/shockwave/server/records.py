@@ -8,13 +8,28 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from shockwave.model.job import Adaptation
 
 Name = Annotated[
     str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
 ]
+
+
+def _storable(text: str) -> str:
+    """JSON can write characters that neither a file nor a process argument can hold."""
+    if "\0" in text:
+        raise ValueError("must not contain the character NUL")
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("must not contain half of a surrogate pair")
+    return text
+
+
+Text = Annotated[str, AfterValidator(_storable)]
+# Bounds that leave room for arithmetic: one absurd job must not break the plan of all.
+Size = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Seconds = Annotated[float, Field(gt=0, le=1e9)]
 State = Literal["waiting", "running", "finished", "failed", "cancelled"]
 
 
@@ -29,17 +44,17 @@ class Submission(_Record):
     """
 
     name: Name | None = Field(None, description="A name to recognise the job by.")
-    command: Annotated[list[str], Field(min_length=1, max_length=1024)]
-    workdir: str = Field(".", description="Where the command starts.")
-    env: dict[str, str] = Field(default_factory=dict)
+    command: Annotated[list[Text], Field(min_length=1, max_length=1024)]
+    workdir: Text = Field(".", description="Where the command starts.")
+    env: dict[Text, Text] = Field(default_factory=dict)
     gpus: int = Field(1, ge=1, le=100_000)
     epochs: int = Field(ge=1, le=10_000_000)
     adaptation: Adaptation = Adaptation.STATIC
-    batch_sizes: Annotated[list[int], Field(min_length=1, max_length=64)] = Field(default=[1])
-    epoch_seconds: dict[int, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
-    model: str = Field("", max_length=128)
+    batch_sizes: Annotated[list[Size], Field(min_length=1, max_length=64)] = Field(default=[1])
+    epoch_seconds: dict[Size, Seconds] = Field(default_factory=dict)
+    model: Text = Field("", max_length=128)
     tenant: Name = "default"
-    weight: float = Field(1.0, gt=0, le=1e6)
+    weight: float = Field(1.0, ge=1e-6, le=1e6)
 
 
 class WhyRecord(_Record):

@@ -1,0 +1,247 @@
+"""What every ingredient of the default policy is worth.
+
+    python bench/ablation.py            # about fifteen minutes on one core
+    python bench/ablation.py --quick    # two generated traces, no curves
+
+Takes one ingredient out at a time, feeds the policy by other predictors, and sets other
+policies beside it: on the paper's two workloads where they are at hand, and on ten
+generated ones like them as means with 95 % confidence intervals. Two settings are swept,
+to show what is traded for what. Prints a table and writes ``out/ablation.json`` and
+``out/ablation.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from shockwave.executors.simulation import TraceTruth, simulate
+from shockwave.measure import fold_history, summarize
+from shockwave.measure.summary import aggregate
+from shockwave.model.cluster import Cluster
+from shockwave.model.job import TraceJob
+from shockwave.policies import registry as policies
+from shockwave.policies.base import Policy
+from shockwave.policies.shockwave import Settings, Shockwave
+from shockwave.predict import registry as predictors
+from shockwave.traces import load
+
+PAPER = Path(__file__).resolve().parents[2] / "shared" / "traces"
+COLUMNS = {
+    "makespan": "makespan / bound",
+    "jct": "JCT / clairvoyant SRTF",
+    "worst_static": "worst static",
+    "unfair_static": "unfair static %",
+    "unfair_themis": "unfair themis %",
+    "worst_egalitarian": "worst egalitarian",
+    "restarts": "restarts",
+}
+DIGITS = {
+    "makespan": 3, "jct": 3, "worst_static": 2, "unfair_static": 1, "unfair_themis": 1,
+    "worst_egalitarian": 2, "restarts": 0,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A trace and the cluster that it is run on."""
+
+    name: str
+    trace: str
+    gpus: int
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A policy, and the predictor where it is not the policy's own."""
+
+    name: str
+    group: str
+    make: Callable[[], Policy]
+    predictor: str | None = None
+
+
+def changed(name: str, group: str = "without", **settings: float) -> Variant:
+    """The default policy with other settings."""
+    return Variant(name, group, lambda: Shockwave(replace(Settings(), **settings)))  # type: ignore[arg-type]
+
+
+def fed_by(predictor: str, label: str | None = None) -> Variant:
+    return Variant(label or predictor, "predictor", Shockwave, predictor)
+
+
+def other(policy: str) -> Variant:
+    return Variant(policy, "policy", lambda: policies.create(policy, seed=0))
+
+
+VARIANTS = (
+    Variant("shockwave", "full", Shockwave),
+    changed("no urgent jobs", urgent_rounds=-math.inf),
+    changed("no booked jobs", booked_share=0.0),
+    changed("no static deadline", static_limit=math.inf),
+    changed("no egalitarian deadline", egalitarian_limit=math.inf),
+    changed("no caution", makespan_caution=0.0, deadline_caution=0.0, share_caution=0.0),
+    changed("no keeping of GPUs", keep_rounds=0.0, keep_share=0.0),
+    changed("no expected arrivals", arrivals_share=0.0),
+    changed("shortest time first", gang_exponent=0.0),
+    changed("least GPU-work first", gang_exponent=1.0),
+    fed_by("reactive"),
+    fed_by("equal-shares"),
+    fed_by("bayesian"),
+    fed_by("oracle", "oracle (clairvoyant)"),
+    other("shockwave-nsdi23"),
+    other("srtf"),
+    other("themis"),
+    other("gavel"),
+    other("srtf-oracle"),
+)
+CURVES = (
+    *(changed(f"urgent_share {v:g}", "curve", urgent_share=v) for v in (0.2, 0.3, 0.6, 0.8, 1.0)),
+    *(changed(f"makespan_slack {v:g}", "curve", makespan_slack=v) for v in (0.0, 0.01, 0.05, 0.1)),
+)
+
+
+def workloads(generated: int) -> tuple[list[Workload], list[Workload]]:
+    """The paper's, where they are at hand, and generated ones of the same kind."""
+    paper = [
+        Workload(f"paper, {gpus} GPUs", str(PAPER / f"paper-{gpus}gpu-{jobs}jobs.jsonl"), gpus)
+        for gpus, jobs in ((32, 120), (128, 460))
+    ]
+    drawn = [
+        Workload("generated", f"generated:jobs={jobs},span_hours=1.4", gpus, seed)
+        for seed in range(100, 100 + generated)
+        for jobs, gpus in [((120, 32), (230, 64))[seed % 2]]
+    ]
+    return [workload for workload in paper if Path(workload.trace).is_file()], drawn
+
+
+@lru_cache(maxsize=64)
+def jobs_of(workload: Workload) -> list[TraceJob]:
+    return load(workload.trace, seed=workload.seed)
+
+
+def summary_of(workload: Workload, policy: Policy, predictor: str | None) -> dict[str, Any]:
+    jobs = jobs_of(workload)
+    source = predictors.create(predictor or policy.predictor, truth=TraceTruth(jobs))
+    return summarize(fold_history(simulate(jobs, Cluster.uniform(workload.gpus), policy, source)))
+
+
+@lru_cache(maxsize=64)
+def clairvoyant_jct(workload: Workload) -> float:
+    figures = summary_of(workload, policies.create("srtf-oracle", seed=0), None)
+    return float(figures["mean_jct_seconds"])
+
+
+def figures_of(workload: Workload, variant: Variant) -> dict[str, Any]:
+    run = summary_of(workload, variant.make(), variant.predictor)
+    return {
+        "policy": variant.name,
+        "trace": workload.trace,
+        "makespan": run["makespan_seconds"] / run["makespan_lower_bound_seconds"],
+        "jct": run["mean_jct_seconds"] / clairvoyant_jct(workload),
+        "worst_static": run["worst_ftf_static"],
+        "unfair_static": 100.0 * run["unfair_static"],
+        "unfair_themis": 100.0 * run["unfair_themis"],
+        "worst_egalitarian": run["worst_ftf_egalitarian"],
+        "restarts": run["restarts"],
+    }
+
+
+def measure(
+    variant: Variant, paper: Sequence[Workload], generated: Sequence[Workload]
+) -> dict[str, Any]:
+    """One row: each paper workload by itself, the generated ones together."""
+    runs = [figures_of(workload, variant) for workload in generated]
+    return {
+        "variant": variant.name,
+        "group": variant.group,
+        "paper": {workload.name: figures_of(workload, variant) for workload in paper},
+        "generated": aggregate(runs),
+        "runs": runs,
+    }
+
+
+def cells(row: dict[str, Any], where: str) -> list[str]:
+    if where != "generated":
+        return [f"{row['paper'][where][key]:.{DIGITS[key]}f}" for key in COLUMNS]
+    texts = []
+    for key in COLUMNS:
+        figure = row["generated"][key]
+        spread = "" if figure["ci95"] is None else f" ± {figure['ci95']:.{DIGITS[key]}f}"
+        texts.append(f"{figure['mean']:.{DIGITS[key]}f}{spread}")
+    return texts
+
+
+def places(rows: Sequence[dict[str, Any]]) -> list[str]:
+    return [*rows[0]["paper"], "generated"]
+
+
+def heading(where: str, rows: Sequence[dict[str, Any]]) -> str:
+    count = len(rows[0]["runs"])
+    return f"{count} generated workloads, mean ± 95 %" if where == "generated" else where
+
+
+def markdown(rows: Sequence[dict[str, Any]]) -> str:
+    parts = []
+    for where in places(rows):
+        lines = [f"### {heading(where, rows)}", ""]
+        lines.append("| variant | " + " | ".join(COLUMNS.values()) + " |")
+        lines.append("|---|" + "---:|" * len(COLUMNS))
+        lines += [f"| {row['variant']} | " + " | ".join(cells(row, where)) + " |" for row in rows]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def show(console: Console, rows: Sequence[dict[str, Any]]) -> None:
+    for where in places(rows):
+        table = Table(title=heading(where, rows))
+        table.add_column("variant")
+        for column in COLUMNS.values():
+            table.add_column(column, justify="right")
+        group = rows[0]["group"]
+        for row in rows:
+            if row["group"] != group:
+                table.add_section()
+                group = row["group"]
+            table.add_row(row["variant"], *cells(row, where))
+        console.print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Ablation of the default policy.")
+    parser.add_argument("--quick", action="store_true", help="two generated traces, no curves")
+    parser.add_argument("--out", type=Path, default=Path("out"), help="where to write results")
+    arguments = parser.parse_args()
+    console = Console(width=150)
+    paper, generated = workloads(2 if arguments.quick else 10)
+    if not paper:
+        console.print("The paper's workloads are not beside this checkout: generated ones only.")
+    rows: list[dict[str, Any]] = []
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    for variant in VARIANTS if arguments.quick else VARIANTS + CURVES:
+        start = time.perf_counter()
+        rows.append(measure(variant, paper, generated))
+        console.print(
+            f"{variant.name}: {', '.join(cells(rows[-1], 'generated'))} "
+            f"({time.perf_counter() - start:.0f} s)",
+            highlight=False,
+        )
+        # After every variant: a run that is cut short leaves what it has.
+        (arguments.out / "ablation.json").write_text(json.dumps(rows, indent=2) + "\n")
+        (arguments.out / "ablation.md").write_text(markdown(rows))
+    show(console, rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""A live run to look at: a dozen small adaptive jobs on four emulated GPUs.
+
+Starts ``shockwave serve`` in a folder of its own, submits jobs that really train (NumPy, no
+framework needed), shows the queue while they run, and at the end the figures, a report, and
+how well the simulator would have predicted this very run.
+
+    python examples/live_demo.py [--jobs 12] [--round 4] [--out out/live]
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+
+from shockwave.cli.client import Client
+from shockwave.cli.comparison import comparison_table
+from shockwave.cli.queue import queue_table
+from shockwave.measure import fold_history, summarize
+from shockwave.measure.report import write_report
+from shockwave.server.store import Store
+
+JOB = Path(__file__).with_name("numpy_sgd.py")
+SLOTS = 4
+PATIENCE_SECONDS = 300.0
+
+
+def submission(number: int, epoch_seconds: float) -> dict[str, Any]:
+    """Gangs of one and two, short and long, all free to double their batch."""
+    epochs = 6 + (number * 5) % 14
+    return {
+        "name": f"sgd-{number}",
+        "command": [
+            sys.executable, str(JOB), "--epochs", str(epochs),
+            "--epoch-seconds", str(epoch_seconds), "--seed", str(number),
+        ],
+        "workdir": str(JOB.parent),
+        "gpus": 2 if number % 4 == 0 else 1,
+        "epochs": epochs,
+        "adaptation": "gns",
+        "batch_sizes": [32, 64, 128, 256],
+        "model": "sgd",
+    }  # fmt: skip
+
+
+def start(state: Path, round_seconds: float) -> tuple[subprocess.Popen[str], str]:
+    """The scheduler as a process of its own, and its address."""
+    command = [
+        sys.executable, "-m", "shockwave.cli.main", "serve", "--state-dir", str(state),
+        "--slots", str(SLOTS), "--round", str(round_seconds), "--restart", "1", "--port", "0",
+        "--stop-jobs",
+    ]  # fmt: skip
+    log = (state.parent / "serve.log").open("w+")
+    process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, text=True)
+    deadline = time.monotonic() + 60.0
+    while time.monotonic() < deadline and process.poll() is None:
+        log.seek(0)
+        found = re.search(r"listens on (\S+?),?\s", log.read())
+        if found:
+            return process, found.group(1)
+        time.sleep(0.2)
+    log.seek(0)
+    sys.exit(f"the scheduler did not start: {log.read()}")
+
+
+def watch(client: Client, console: Console) -> None:
+    """The queue, until it is empty."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    with Live(console=console, refresh_per_second=4, transient=True) as live:
+        while time.monotonic() < deadline:
+            jobs = list(client.pages("jobs"))
+            live.update(queue_table(jobs, time.time()))
+            if all(job["state"] not in ("waiting", "running") for job in jobs):
+                console.print(queue_table(jobs, time.time()))
+                return
+            time.sleep(0.5)
+    sys.exit(f"the jobs were not done after {PATIENCE_SECONDS:.0f} s; see serve.log")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--jobs", type=int, default=12)
+    parser.add_argument("--round", type=float, default=4.0)
+    parser.add_argument("--epoch-seconds", type=float, default=1.0)
+    parser.add_argument("--out", type=Path, default=Path("out/live"))
+    chosen = parser.parse_args()
+    shutil.rmtree(chosen.out, ignore_errors=True)
+    chosen.out.mkdir(parents=True)
+    state, console = chosen.out / "state", Console()
+    console.print(f"[bold]{chosen.jobs} jobs on {SLOTS} emulated GPUs, live[/]")
+    process, url = start(state, chosen.round)
+    try:
+        client = Client(url)
+        for number in range(1, chosen.jobs + 1):
+            client.post("jobs", body=submission(number, chosen.epoch_seconds))
+        watch(client, console)
+    finally:
+        process.terminate()
+        process.wait(60)
+    store = Store(f"sqlite:///{(state / 'shockwave.db').absolute()}", only_read=True)
+    history = fold_history(event for _, event in store.events())
+    store.close()
+    summary = summarize(history)
+    title = f"A live run: {chosen.jobs} jobs on {SLOTS} emulated GPUs"
+    console.print(comparison_table([summary], title, console.width))
+    write_report(chosen.out / "report.html", [(summary, history)], title=title)
+    replay = [sys.executable, "-m", "shockwave.cli.main", "replay", str(state)]
+    subprocess.run(replay, check=False)
+    console.print(f"Report of the live run: {chosen.out / 'report.html'}")
+
+
+if __name__ == "__main__":
+    main()

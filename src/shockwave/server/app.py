@@ -1,0 +1,87 @@
+"""The HTTP application: routes, guards and metrics around one scheduler."""
+
+from __future__ import annotations
+
+from threading import Event
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from prometheus_client import CollectorRegistry
+from starlette.middleware import Middleware
+
+from shockwave.server import problems, routes_cluster, routes_health, routes_jobs
+from shockwave.server.auth import LocalOnly
+from shockwave.server.event_stream import EventFeed
+from shockwave.server.http_metrics import HttpMetrics
+from shockwave.server.limits import MIB, BodyLimit
+from shockwave.server.metrics import SchedulerMetrics
+from shockwave.server.port import SchedulerPort
+from shockwave.version import __version__
+
+_DESCRIPTION = """\
+Submit training jobs, see why they run or wait, read what they write.
+
+Times are unix seconds, durations are seconds. Every error is an `application/problem+json`
+document. On loopback no token is needed where none is set; elsewhere send
+`Authorization: Bearer TOKEN`.
+"""
+
+
+def create_app(
+    port: SchedulerPort,
+    *,
+    token_hash: str | None,
+    max_body_bytes: int = MIB,
+    fairness_seconds: float = 60.0,
+) -> FastAPI:
+    """The application in front of a scheduler.
+
+    ``token_hash`` is :func:`~shockwave.server.auth.hash_token` of the operator's token; None
+    means that only programs of this machine are served, so bind to loopback then. Fairness is
+    computed for the metrics at most once in ``fairness_seconds``. Setting ``app.state.closing``
+    ends the responses that would otherwise go on for ever (:mod:`shockwave.server.listener`
+    does).
+    """
+    registry = CollectorRegistry()
+    app = FastAPI(
+        title="Shockwave",
+        version=__version__,
+        description=_DESCRIPTION,
+        openapi_url=f"{routes_jobs.API}/openapi.json",
+        docs_url=None,  # they would load scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+        middleware=[  # from the outside in
+            Middleware(HttpMetrics, registry=registry),
+            Middleware(problems.UnexpectedErrors),
+            Middleware(LocalOnly, token_required=token_hash is not None),
+            Middleware(BodyLimit, max_body_bytes=max_body_bytes),
+        ],
+    )
+    app.state.port = port
+    app.state.token_hash = token_hash
+    app.state.registry = registry
+    app.state.metrics = SchedulerMetrics(port, registry, fairness_seconds=fairness_seconds)
+    app.state.feed = EventFeed(port)
+    app.state.closing = Event()
+    problems.install(app)
+    app.include_router(routes_jobs.router)
+    app.include_router(routes_cluster.router)
+    app.include_router(routes_health.router)
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    return app
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        document = get_openapi(
+            title=app.title,
+            version=app.version,
+            description=app.description,
+            routes=app.routes,
+        )
+        schema = problems.Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+        document["components"]["schemas"] |= schema.pop("$defs") | {"Problem": schema}
+        app.openapi_schema = document
+    return app.openapi_schema

@@ -1,0 +1,191 @@
+"""``job.yaml``: a job in a file, with errors that point at the line.
+
+The fields are those of :class:`~shockwave.server.records.Submission`. A relative ``workdir``
+starts at the file's own folder, so that a job means the same from wherever it is submitted.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from shockwave.model.errors import InputError
+from shockwave.server.records import Submission
+
+LARGEST_BYTES = 1024 * 1024
+_HINTS = {
+    "command": "Write the command as a list: [python, train.py, --lr, '0.1']",
+    "env": "Put numbers and yes/no in quotes",
+}
+
+
+def read_job_file(path: Path, overrides: Mapping[str, Any] | None = None) -> Submission:
+    """The job that the file describes; ``overrides`` win over its fields.
+
+    Raises :class:`InputError` that names the file, the line, the field, the value and what is
+    expected there.
+    """
+    source = str(path)
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST_BYTES + 1)
+    except OSError as error:
+        raise InputError(
+            error.strerror or "cannot be read",
+            source=source,
+            hint="Name a job file, or put the command after --: submit --epochs 3 -- python x.py",
+        ) from error
+    if len(content) > LARGEST_BYTES:
+        raise InputError(f"a job file has at most {LARGEST_BYTES:,} bytes", source=source)
+    root = _parsed(content, source)
+    fields = _plain(root, source)
+    given = dict(overrides or {})
+    submission = checked_submission(fields | given, source, _lines(root, exclude=given))
+    folder = Path(os.path.abspath(path)).parent
+    if "workdir" in given:
+        return submission
+    return submission.model_copy(update={"workdir": str(folder / submission.workdir)})
+
+
+def checked_submission(
+    fields: Mapping[str, Any],
+    source: str,
+    lines: Mapping[tuple[str | int, ...], int] | None = None,
+) -> Submission:
+    """The fields as a submission. Raises :class:`InputError` for the first that is wrong.
+
+    ``lines`` says where a field stands in the source.
+    """
+    try:
+        return Submission.model_validate(dict(fields))
+    except ValidationError as error:
+        found = error.errors(include_url=False)
+    first = found[0]
+    place = tuple(first["loc"])
+    field = ".".join(str(part) for part in place if part != "[key]")
+    line = _line_of(place, lines or {})
+    missing = first["type"] == "missing"
+    unknown = first["type"] == "extra_forbidden"
+    hints = [_nearest(str(place[0])) if unknown else _HINTS.get(str(place[0]) if place else "", "")]
+    if len(found) > 1:
+        hints.append(f"{len(found) - 1} more {'field is' if len(found) == 2 else 'fields are'} bad")
+    raise InputError(
+        _said(first["type"], first["msg"]),
+        source=source,
+        place=f"line {line}, field {field}" if line else f"field {field}",
+        value=None if missing or unknown else first["input"],
+        hint=". ".join(hint for hint in hints if hint) or None,
+    )
+
+
+def job_schema() -> dict[str, Any]:
+    """The JSON Schema of ``job.yaml``, for editors and for other programs."""
+    schema = Submission.model_json_schema()
+    schema["properties"]["epoch_seconds"]["propertyNames"] = {"pattern": "^[1-9][0-9]*$"}
+    schema["title"] = "A job for Shockwave"
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def schema_text() -> str:
+    """The schema as it is printed and kept in the documentation."""
+    return json.dumps(job_schema(), indent=2) + "\n"
+
+
+def _parsed(content: bytes, source: str) -> yaml.MappingNode:
+    try:
+        root = yaml.compose(content, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        raise InputError(
+            f"not YAML: {error.problem}",
+            source=source,
+            place=None if mark is None else f"line {mark.line + 1}, column {mark.column + 1}",
+        ) from error
+    except (yaml.YAMLError, UnicodeError, RecursionError) as error:
+        raise InputError(
+            f"not YAML: {' '.join(str(error).split())[:120]}", source=source
+        ) from error
+    if not isinstance(root, yaml.MappingNode):
+        raise InputError("expected fields such as 'command: [python, train.py]'", source=source)
+    return root
+
+
+def _plain(root: yaml.MappingNode, source: str) -> dict[str, Any]:
+    seen: dict[str, int] = {}
+    for key, _ in root.value:
+        line = key.start_mark.line + 1
+        name = str(key.value)
+        if name in seen:
+            raise InputError(
+                f"the field is there twice, first in line {seen[name]}",
+                source=source,
+                place=f"line {line}, field {name}",
+            )
+        seen[name] = line
+    loader = yaml.SafeLoader("")
+    try:
+        built = loader.construct_document(root)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        line = mark.line + 1 if mark is not None else 1
+        raise InputError(
+            f"not plain data: {error.problem}", source=source, place=f"line {line}"
+        ) from error
+    except ValueError as error:  # for instance a date that no calendar has
+        raise InputError(f"not plain data: {error}", source=source) from error
+    finally:
+        loader.dispose()
+    return {str(name): value for name, value in built.items()}
+
+
+def _lines(root: yaml.MappingNode, exclude: Mapping[str, Any]) -> dict[tuple[str | int, ...], int]:
+    found = _walk(root, ())
+    return {place: line for place, line in found if not place or place[0] not in exclude}
+
+
+def _walk(node: yaml.Node, place: tuple[str | int, ...]) -> Iterator[tuple[Any, int]]:
+    """The line of every field, two levels deep, which is as deep as a job file is."""
+    if len(place) > 2:
+        return
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            inner = (*place, str(key.value))
+            yield inner, key.start_mark.line + 1
+            yield from _walk(value, inner)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            inner = (*place, index)
+            yield inner, value.start_mark.line + 1
+            yield from _walk(value, inner)
+
+
+def _line_of(place: Sequence[str | int], lines: Mapping[tuple[str | int, ...], int]) -> int | None:
+    for length in range(len(place), 0, -1):
+        for key in (tuple(place[:length]), (*place[: length - 1], str(place[length - 1]))):
+            if key in lines:
+                return lines[key]
+    return None
+
+
+def _nearest(name: str) -> str:
+    near = difflib.get_close_matches(name, list(Submission.model_fields), n=1)
+    if near:
+        return f"Did you mean {near[0]}?"
+    return f"The fields are {', '.join(Submission.model_fields)}"
+
+
+def _said(kind: str, message: str) -> str:
+    if kind == "missing":
+        return "the field is required"
+    if kind == "extra_forbidden":
+        return "there is no such field"
+    if kind == "string_pattern_mismatch":
+        return "should be letters, digits, '.', '_' and '-', and begin with a letter or digit"
+    return message.replace("Input should", "should").removeprefix("Value error, ")

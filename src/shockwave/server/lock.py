@@ -1,0 +1,75 @@
+"""One scheduler per state directory, and the directory itself."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from shockwave.model.errors import InputError
+
+LOCK_FILE = "serve.lock"
+
+
+def prepare_state_dir(folder: Path) -> None:
+    """Makes the directory, readable by its owner only. Raises :class:`InputError`."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"the state directory cannot be made: {error.strerror}",
+            source=str(folder),
+            hint="Choose another one by --state-dir",
+        ) from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(
+            "the state directory cannot be written",
+            source=str(folder),
+            hint="Check its permissions, or choose another one by --state-dir",
+        )
+
+
+class StateLock:
+    """Held for as long as a scheduler uses a state directory.
+
+    The kernel lets go of it when the process ends, however it ends, so that a lock is
+    never left behind. The file keeps the process id for whoever finds it held.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._descriptor: int | None = None
+
+    def acquire(self) -> None:
+        """Raises :class:`InputError` that names the process that holds it."""
+        path = self._folder / LOCK_FILE
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise InputError(
+                f"cannot be written: {error.strerror}",
+                source=str(path),
+                hint="Check the permissions, or choose another --state-dir",
+            ) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.read(descriptor, 32).decode("ascii", "replace").strip() or "unknown"
+            os.close(descriptor)
+            raise InputError(
+                f"another scheduler (process {holder}) uses this state directory",
+                source=str(self._folder),
+                hint="Stop that one, or choose another --state-dir",
+            ) from error
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        self._descriptor = descriptor
+
+    @property
+    def held(self) -> bool:
+        return self._descriptor is not None
+
+    def release(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None

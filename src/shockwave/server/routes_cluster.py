@@ -1,0 +1,158 @@
+"""The rest of the scheduler over HTTP: its plan, its rounds, nodes, tenants and events."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from starlette.responses import StreamingResponse
+
+from shockwave.server.auth import operator
+from shockwave.server.event_stream import stream_events
+from shockwave.server.pages import NodeList, RoundPage, TenantList
+from shockwave.server.port import SchedulerPort
+from shockwave.server.problems import ProblemError, responses
+from shockwave.server.records import NodeRecord, PlanRecord
+from shockwave.server.routes_jobs import API, MAX_PAGE, Scheduler, document
+
+_LARGEST = 2**53
+_SENT_EVENT = {
+    "type": "object",
+    "required": ["id", "event", "data"],
+    "properties": {
+        "id": {"type": "string", "description": "The number, for `Last-Event-ID`."},
+        "event": {"type": "string", "description": "The kind, such as `job-started`."},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+    },
+}
+router = APIRouter(prefix=API, tags=["cluster"], dependencies=[Depends(operator)])
+
+NodeId = Annotated[
+    str,
+    Path(description="The node's id.", max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]*$"),
+]
+
+
+@router.get(
+    "/plan",
+    operation_id="getPlan",
+    summary="The decision in force",
+    response_model=PlanRecord,
+    responses=responses(401, 403),
+)
+def get_plan(port: Scheduler) -> Response:
+    """Who runs, who waits, and the numbers behind both."""
+    return document(port.plan())
+
+
+@router.get(
+    "/rounds",
+    operation_id="listRounds",
+    summary="Past decisions",
+    response_model=RoundPage,
+    responses=responses(401, 403, 422),
+)
+def list_rounds(
+    port: Scheduler,
+    after: Annotated[
+        int, Query(ge=-1, le=_LARGEST, description="Only rounds after this number.")
+    ] = -1,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
+) -> Response:
+    """Decisions in order, a page at a time."""
+    items = port.rounds(after=after, limit=limit)
+    following = items[-1].round if len(items) == limit else None
+    return document(RoundPage.model_construct(items=items, next=following))
+
+
+@router.get(
+    "/nodes",
+    operation_id="listNodes",
+    summary="The nodes and their GPUs",
+    response_model=NodeList,
+    responses=responses(401, 403),
+)
+def list_nodes(port: Scheduler) -> Response:
+    return document(NodeList.model_construct(items=port.nodes()))
+
+
+@router.post(
+    "/nodes/{node}/drain",
+    operation_id="drainNode",
+    summary="Take a node out of service",
+    response_model=NodeRecord,
+    responses=responses(401, 403, 404, 409, 422),
+)
+def drain_node(port: Scheduler, node: NodeId) -> Response:
+    """Jobs on it are stopped with their usual grace, and nothing starts there again."""
+    _check_node(port, node)
+    return document(port.drain(node, resume=False))
+
+
+@router.post(
+    "/nodes/{node}/resume",
+    operation_id="resumeNode",
+    summary="Put a drained node back into service",
+    response_model=NodeRecord,
+    responses=responses(401, 403, 404, 409, 422),
+)
+def resume_node(port: Scheduler, node: NodeId) -> Response:
+    _check_node(port, node)
+    return document(port.drain(node, resume=True))
+
+
+def _check_node(port: SchedulerPort, node: str) -> None:
+    if all(record.id != node for record in port.nodes()):
+        raise ProblemError(404, "node-not-found", f"There is no node {node!r}.")
+
+
+@router.get(
+    "/tenants",
+    operation_id="listTenants",
+    summary="What each tenant has and had",
+    response_model=TenantList,
+    responses=responses(401, 403),
+)
+def list_tenants(port: Scheduler) -> Response:
+    return document(TenantList.model_construct(items=port.tenants()))
+
+
+@router.get(
+    "/events",
+    operation_id="streamEvents",
+    summary="Everything that happens, as it happens",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "Server-sent events: the number, the kind, and the record as JSON.",
+            "content": {"text/event-stream": {"schema": _SENT_EVENT}},
+        },
+        **responses(401, 403, 422),
+    },
+)
+async def stream_journal(
+    request: Request,
+    port: Scheduler,
+    after: Annotated[
+        int, Query(ge=0, le=_LARGEST, description="Only events after this number.")
+    ] = 0,
+    follow: Annotated[
+        bool, Query(description="Go on as events happen; else end at the last one.")
+    ] = True,
+    last_event_id: Annotated[
+        int | None,
+        Header(ge=0, le=_LARGEST, description="Where a lost connection goes on; beats `after`."),
+    ] = None,
+) -> Response:
+    """The journal from any point on. A client that reconnects misses nothing and gets nothing
+    twice."""
+    state = request.app.state
+    events = stream_events(
+        port,
+        state.feed,
+        state.closing,
+        after=after if last_event_id is None else last_event_id,
+        follow=follow,
+    )
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(events, media_type="text/event-stream", headers=headers)

@@ -1,0 +1,208 @@
+"""Jobs over HTTP: submit, list, look at, explain, read the output of, cancel, report."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from pydantic import BaseModel
+from starlette.responses import StreamingResponse
+
+from shockwave.server.auth import job_itself, operator, operator_or_job
+from shockwave.server.logs import follow_log, open_log, read_log
+from shockwave.server.pages import JobPage, Reports
+from shockwave.server.port import SchedulerPort
+from shockwave.server.problems import ProblemError, responses
+from shockwave.server.records import JobRecord, State, Submission, WhyRecord
+
+API = "/api/v1"
+MAX_PAGE = 10_000
+OVER = ("finished", "failed", "cancelled")
+router = APIRouter(prefix=API, tags=["jobs"])
+
+
+async def scheduler(request: Request) -> SchedulerPort:
+    """The scheduler behind this application."""
+    port: SchedulerPort = request.app.state.port
+    return port
+
+
+Scheduler = Annotated[SchedulerPort, Depends(scheduler)]
+JobId = Annotated[
+    str,
+    Path(
+        description="The job's id, or its name where only one job has it.",
+        max_length=128,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+    ),
+]
+
+
+def document(record: BaseModel, status: int = 200) -> Response:
+    """A record as the body of a response, without a second validation of what is ours."""
+    return Response(record.model_dump_json(), status, media_type="application/json")
+
+
+def existing(port: SchedulerPort, job: str) -> JobRecord:
+    """The job of that id or name. Raises a 404 where there is none."""
+    record = port.job(job)
+    if record is None:
+        raise ProblemError(404, "job-not-found", f"There is no job {job!r}.")
+    return record
+
+
+@router.post(
+    "/jobs",
+    operation_id="submitJob",
+    summary="Submit a job",
+    status_code=201,
+    response_model=JobRecord,
+    dependencies=[Depends(operator)],
+    responses={
+        200: {"model": JobRecord, "description": "The job that this key submitted before."},
+        **responses(400, 401, 403, 413, 422),
+    },
+)
+def submit_job(
+    port: Scheduler,
+    submission: Submission,
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            description="Makes a retry safe: the same key never submits a second job.",
+            min_length=1,
+            max_length=255,
+            pattern=r"^[\x21-\x7e]+$",
+        ),
+    ] = None,
+) -> Response:
+    """The job is durable when this answers. With an `Idempotency-Key` that was seen before, the
+    answer is the job of then; the same key with another job is an error."""
+    record, is_new = port.submit(submission, idempotency_key)
+    response = document(record, 201 if is_new else 200)
+    response.headers["Location"] = f"{API}/jobs/{record.id}"
+    return response
+
+
+@router.get(
+    "/jobs",
+    operation_id="listJobs",
+    summary="List jobs",
+    response_model=JobPage,
+    dependencies=[Depends(operator)],
+    responses=responses(401, 403, 422),
+)
+def list_jobs(
+    port: Scheduler,
+    state: Annotated[list[State] | None, Query(description="Only jobs in these states.")] = None,
+    tenant: Annotated[str | None, Query(max_length=128)] = None,
+    after: Annotated[
+        str | None, Query(max_length=128, description="The `next` of the page before.")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
+) -> Response:
+    """Jobs in order of submission, a page at a time."""
+    items, following = port.jobs(
+        states=tuple(dict.fromkeys(state or ())), tenant=tenant, after=after, limit=limit
+    )
+    return document(JobPage.model_construct(items=items, next=following))
+
+
+@router.get(
+    "/jobs/{job}",
+    operation_id="getJob",
+    summary="Look at a job",
+    response_model=JobRecord,
+    dependencies=[Depends(operator_or_job)],
+    responses=responses(401, 403, 404, 422),
+)
+def get_job(port: Scheduler, job: JobId) -> Response:
+    """The record of one job. A job may look at itself with its own token."""
+    return document(existing(port, job))
+
+
+@router.delete(
+    "/jobs/{job}",
+    operation_id="cancelJob",
+    summary="Cancel a job",
+    response_model=JobRecord,
+    dependencies=[Depends(operator)],
+    responses=responses(401, 403, 404, 409, 422),
+)
+def cancel_job(port: Scheduler, job: JobId) -> Response:
+    """Takes the job back; what runs is stopped. A job that is over is a conflict."""
+    return document(port.cancel(existing(port, job).id))
+
+
+@router.get(
+    "/jobs/{job}/why",
+    operation_id="explainJob",
+    summary="Why a job runs or waits",
+    response_model=WhyRecord,
+    dependencies=[Depends(operator)],
+    responses=responses(401, 403, 404, 422),
+)
+def explain_job(port: Scheduler, job: JobId) -> Response:
+    """The numbers behind the last decision; of a job that failed, the end of its output too."""
+    return document(existing(port, job).why)
+
+
+@router.get(
+    "/jobs/{job}/logs",
+    operation_id="readJobLog",
+    summary="Read a job's output",
+    response_class=StreamingResponse,
+    dependencies=[Depends(operator)],
+    responses={
+        200: {
+            "description": "Standard output and error, as the job wrote them.",
+            "content": {"text/plain": {"schema": {"type": "string"}}},
+        },
+        **responses(401, 403, 404, 422),
+    },
+)
+def read_job_log(
+    request: Request,
+    port: Scheduler,
+    job: JobId,
+    rank: Annotated[int, Query(ge=0, le=1_000_000, description="Of this process.")] = 0,
+    tail: Annotated[
+        int | None, Query(ge=0, le=1_000_000, description="Only the last lines, this many.")
+    ] = None,
+    follow: Annotated[
+        bool, Query(description="Go on as the job writes, until it is over.")
+    ] = False,
+) -> Response:
+    """What the job wrote, as plain text."""
+    found = existing(port, job).id
+    headers = {"X-Content-Type-Options": "nosniff"}
+    media_type = "text/plain; charset=utf-8"
+    if follow:
+        chunks = follow_log(
+            lambda: port.log_file(found, rank),
+            lambda: (record := port.job(found)) is None or record.state in OVER,
+            request.app.state.closing,
+            tail,
+        )
+        return StreamingResponse(chunks, media_type=media_type, headers=headers)
+    path = port.log_file(found, rank)
+    file = None if path is None else open_log(path)
+    if file is None:
+        raise ProblemError(404, "log-not-found", f"Job {found} has no output of rank {rank} yet.")
+    return StreamingResponse(read_log(file, tail), media_type=media_type, headers=headers)
+
+
+@router.post(
+    "/jobs/{job}/reports",
+    operation_id="reportProgress",
+    summary="Report progress",
+    status_code=204,
+    response_class=Response,
+    dependencies=[Depends(job_itself)],
+    responses=responses(400, 401, 403, 404, 409, 413, 422),
+)
+def report_progress(port: Scheduler, job: JobId, batch: Reports) -> Response:
+    """What the job did since it last reported, in order. Needs the token of this very job. A
+    batch of an earlier launch is a conflict: another process carries the job now."""
+    port.report(existing(port, job).id, batch.generation, batch.reports)  # type: ignore[arg-type]
+    return Response(status_code=204)

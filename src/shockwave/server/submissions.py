@@ -1,0 +1,145 @@
+"""From what a user submits to what the scheduler schedules and the executor runs."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import math
+import os
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from shockwave.model.command import Command
+from shockwave.model.errors import InputError, JournalError
+from shockwave.model.job import JobSpec
+from shockwave.server.records import Submission
+from shockwave.server.store import StoredJob
+
+SECRET_FILE = "secret"
+_ALPHABET = "23456789abcdefghjkmnpqrstvwxyz"  # nothing that looks like something else
+_RESERVED = "SHOCKWAVE_"
+
+
+def new_job_id(number: int) -> str:
+    """Short, unique by its number, and not to be guessed from its neighbours.
+
+    >>> import re
+    >>> bool(re.fullmatch("j-0042-[a-z2-9]{4}", new_job_id(42)))
+    True
+    """
+    return f"j-{number:04d}-{''.join(secrets.choice(_ALPHABET) for _ in range(4))}"
+
+
+def checked(submission: Submission, gpus: int) -> Submission:
+    """The submission as it will be stored, or :class:`InputError` if it could never run."""
+    if submission.gpus > gpus:
+        raise InputError(
+            f"the cluster has {gpus} GPU slots, the job needs more at once",
+            place="gpus",
+            value=submission.gpus,
+        )
+    if not submission.command[0]:
+        raise InputError("the program to run is empty", place="command")
+    _check_environment(submission.env)
+    _check_configurations(submission)
+    workdir = os.path.abspath(os.path.expanduser(submission.workdir))
+    if not os.path.isdir(workdir):
+        raise InputError(
+            "is not a folder on the scheduler's machine", place="workdir", value=workdir
+        )
+    return submission.model_copy(update={"workdir": workdir})
+
+
+def _check_environment(environment: Mapping[str, str]) -> None:
+    for name in environment:
+        if not name or "=" in name:
+            raise InputError("not the name of an environment variable", place="env", value=name)
+        if name.startswith(_RESERVED):
+            raise InputError(
+                "names that start with SHOCKWAVE_ are set by the scheduler",
+                place="env",
+                value=name,
+            )
+
+
+def _check_configurations(submission: Submission) -> None:
+    sizes = submission.batch_sizes
+    if len(set(sizes)) != len(sizes):
+        raise InputError("must not repeat a value", place="batch_sizes", value=sizes)
+    for size in submission.epoch_seconds:
+        if size not in sizes:
+            raise InputError("is not one of batch_sizes", place="epoch_seconds", value=size)
+
+
+def submission_of(job: StoredJob) -> Submission:
+    """What was submitted. Raises :class:`JournalError` if the store is damaged."""
+    try:
+        return Submission.model_validate_json(job.submission)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]["msg"]
+        raise JournalError(f"the submission of job {job.id} cannot be read: {problem}") from error
+
+
+def spec_of(job: StoredJob, submission: Submission, origin_unix: float) -> JobSpec:
+    """What the scheduler may know about the job."""
+    profile = submission.epoch_seconds
+    return JobSpec(
+        id=job.id,
+        arrival_seconds=max(0.0, job.submitted_unix - origin_unix),
+        gpus=submission.gpus,
+        epochs=submission.epochs,
+        configurations=tuple(submission.batch_sizes),
+        epoch_seconds=tuple(profile.get(size, math.nan) for size in submission.batch_sizes),
+        adaptation=submission.adaptation,
+        model=submission.model,
+        tenant=submission.tenant,
+        weight=submission.weight,
+        name=submission.name or "",
+    )
+
+
+class JobTokens:
+    """A token for each job, which may speak for that job only.
+
+    ``HMAC-SHA256(secret, job id)``: nothing is stored but the secret, and a restarted
+    scheduler hands a job the token that it had before.
+    """
+
+    def __init__(self, state_dir: Path) -> None:
+        self._secret = _secret(state_dir / SECRET_FILE)
+
+    def token(self, job: str) -> str:
+        return f"{job}.{hmac.digest(self._secret, job.encode(), hashlib.sha256).hex()}"
+
+    def job_of(self, token: str) -> str | None:
+        """The job that the token was made for; None if we never made it."""
+        job = token.rpartition(".")[0]
+        genuine = self.token(job).encode()
+        return job if hmac.compare_digest(genuine, token.encode("utf-8", "replace")) else None
+
+
+def _secret(path: Path) -> bytes:
+    with suppress(FileNotFoundError):
+        secret = path.read_bytes()
+        if len(secret) >= 32:
+            return secret
+    secret = secrets.token_bytes(32)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(secret)
+        file.flush()
+        os.fsync(file.fileno())
+    return secret
+
+
+def command_of(submission: Submission, token: str) -> Command:
+    """What the executor starts for the job."""
+    return Command(
+        argv=tuple(submission.command),
+        workdir=submission.workdir,
+        env={**submission.env, "SHOCKWAVE_TOKEN": token},
+    )

@@ -1,0 +1,96 @@
+"""Nothing is lost: the scheduler, jobs and a checkpoint are killed while a dozen jobs run."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.live.schedulers import Scheduler, kill_process, reports, wait_for
+
+from shockwave.model.events import JobFinished, JobProgressed, JobStarted, JobStopped, StopReason
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path) -> Iterator[Scheduler]:
+    scheduler = Scheduler(tmp_path, policy="gavel")  # time-sharing: preempts all the time
+    try:
+        yield scheduler
+    finally:
+        scheduler.stop()
+        for pid in scheduler.rank_processes():
+            kill_process(pid)
+
+
+def damage_a_checkpoint(scheduler: Scheduler) -> str:
+    """Flips a byte in the newest checkpoint of a job that has two; returns the job."""
+
+    def saved() -> list[Path]:
+        folders = [scheduler.folder(job["id"]) / "checkpoints" for job in scheduler.jobs()
+                   if job["state"] in ("waiting", "running")]  # fmt: skip
+        return [f for f in folders if len(list(f.glob("ckpt-*"))) >= 2]
+
+    folder = wait_for(saved, "a job with two checkpoints")[0]
+    newest = max(folder.glob("ckpt-*"), key=lambda path: path.stat().st_mtime_ns)
+    content = bytearray(newest.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    newest.write_bytes(content)
+    return str(folder.parent.name)
+
+
+def test_everything_completes_although_everything_is_killed(scheduler: Scheduler) -> None:
+    rng = random.Random(7)
+    epochs = {f"job-{number}": 8 + 3 * (number % 5) for number in range(12)}
+    scheduler.start()
+    for number, (name, count) in enumerate(epochs.items()):
+        scheduler.submit(name, count, gpus=2 if number % 4 == 0 else 1)
+    damaged = ""
+    for strike in range(5):
+        time.sleep(rng.uniform(1.0, 4.0))
+        running = wait_for(scheduler.rank_processes, "a job to run")
+        kill_process(rng.choice(running))
+        if strike == 2:
+            damaged = damage_a_checkpoint(scheduler)
+        time.sleep(rng.uniform(0.0, 2.0))
+        scheduler.kill()
+        time.sleep(rng.uniform(0.0, 1.0))
+        scheduler.start()
+    jobs = scheduler.wait_until_done()
+    assert {job["name"]: job["state"] for job in jobs} == dict.fromkeys(epochs, "finished")
+    scheduler.stop()
+    events = scheduler.events()
+    names = {job["id"]: job["name"] for job in jobs}
+
+    finished = Counter(event.job for event in events if isinstance(event, JobFinished))
+    assert finished == Counter(list(names)), "every job finishes exactly once"
+    done: dict[str, float] = dict.fromkeys(names, 0.0)
+    crashes = 0
+    for event in events:
+        if isinstance(event, JobProgressed):
+            assert event.epochs_done >= done[event.job], "epochs never go backwards unexplained"
+            done[event.job] = event.epochs_done
+        elif isinstance(event, JobStopped):
+            crashes += event.reason is StopReason.CRASHED
+            done[event.job] = event.epochs_done
+    assert crashes >= 1, "killed jobs count as crashed"
+    assert sum(isinstance(e, JobStopped) and e.reason is StopReason.PREEMPTED for e in events) > 0
+
+    for job, name in names.items():
+        launches = reports(scheduler.folder(job))
+        starts = [
+            event.attempt for event in events if isinstance(event, JobStarted) and event.job == job
+        ]
+        assert starts == sorted(set(starts)), "no launch is made twice"
+        best = 0
+        for said in launches.values():
+            trained = [line["epoch"] for line in said if line["event"] == "epoch"]
+            first = next((line["epoch"] for line in said if line["event"] == "started"), None)
+            if first is not None:
+                lost = 2 if job == damaged else 1  # it saves after every epoch
+                assert first >= best - lost, f"{name} lost more than its last checkpoint"
+                assert trained == list(range(first + 1, first + 1 + len(trained)))
+            best = max([best, *trained])
+        assert best == epochs[name], f"{name} did exactly its epochs"

@@ -1,0 +1,112 @@
+"""Settings: the nearest source wins, and a mistake is shown where it was made."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from shockwave.model.errors import InputError
+from shockwave.server.config import ServeConfig, load_config
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "settings.toml"
+    path.write_text(text)
+    return path
+
+
+def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> None:
+    file = write(tmp_path, "round_seconds = 60\nslots = 2\nport = 1111\n")
+    effective = load_config(
+        file,
+        flags={"port": 3333, "slots": None},
+        environment={"SHOCKWAVE_PORT": "2222", "SHOCKWAVE_SLOTS": "8"},
+    )
+    config = effective.config
+    assert (config.port, config.slots, config.round_seconds) == (3333, 8, 60.0)
+    assert config.grace_seconds == ServeConfig.model_fields["grace_seconds"].default
+    assert effective.sources["port"] == "--port"
+    assert effective.sources["slots"] == "SHOCKWAVE_SLOTS"
+    assert effective.sources["round_seconds"] == str(file)
+    assert "grace_seconds" not in effective.sources
+
+
+def test_what_is_printed_can_be_read_back(tmp_path: Path) -> None:
+    odd = tmp_path / 'a "quoted" place'
+    printed = load_config(
+        flags={"state_dir": odd, "slots": 3, "stop_jobs": True}, environment={}
+    ).to_toml()
+    again = load_config(write(tmp_path, printed), environment={}).config
+    assert (again.state_dir, again.slots, again.stop_jobs) == (odd, 3, True)
+    assert tomllib.loads(printed)["round_seconds"] == 120.0
+    assert "slots = 3  # --slots" in printed
+
+
+def test_a_token_is_never_printed() -> None:
+    effective = load_config(environment={"SHOCKWAVE_TOKEN": "a-long-secret-token"})
+    assert "a-long-secret" not in effective.to_toml()
+    assert "a-long-secret" not in repr(effective)
+    assert "token is set" in effective.to_toml()
+
+
+def test_the_file_may_come_from_the_environment_or_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(tmp_path, "slots = 5\n")
+    assert load_config(environment={"SHOCKWAVE_CONFIG": str(file)}).config.slots == 5
+    (tmp_path / "shockwave.toml").write_text("slots = 6\n")
+    monkeypatch.chdir(tmp_path)
+    assert load_config(environment={}).config.slots == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("slots = 2\nround_second = 3\n", ["line 2, round_second", "Did you mean round_seconds?"]),
+        ("slots = 2\n\nround_seconds = 'x'\n", ["line 3, round_seconds", "'x'"]),
+        ("slots = = 2\n", ["line 1, column 9", "not TOML"]),
+        ("policy = 'best'\n", ["line 1, policy", "no such policy", "las"]),
+        ("predictor = 'oracle'\n", ["no such predictor for live jobs", "restatement"]),
+        ("restart_seconds = 200\n", ["restart_seconds (200)", "round_seconds (120)"]),
+        ("host = '0.0.0.0'\n", ["a token is required", "SHOCKWAVE_TOKEN"]),
+        ("token = 'short'\n", ["at least 16 characters"]),
+        ("round_seconds = inf\n", ["line 1, round_seconds"]),
+        ("[server]\nport = 3\n", ["line 1, server", "no such setting"]),
+    ],
+)
+def test_a_mistake_in_the_file_is_told_in_one_line(
+    tmp_path: Path, text: str, said: list[str]
+) -> None:
+    with pytest.raises(InputError) as error:
+        load_config(write(tmp_path, text), environment={})
+    message = str(error.value)
+    assert "\n" not in message
+    for part in said:
+        assert part in message
+
+
+def test_a_refused_token_is_not_repeated() -> None:
+    with pytest.raises(InputError) as error:
+        load_config(environment={"SHOCKWAVE_TOKEN": "short-secret"})
+    assert "short-secret" not in str(error.value)
+
+
+def test_a_mistake_elsewhere_names_its_source(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^SHOCKWAVE_PORT: .*'70000'"):
+        load_config(environment={"SHOCKWAVE_PORT": "70000"})
+    with pytest.raises(InputError, match=r"^--slots: "):
+        load_config(flags={"slots": 0}, environment={})
+    with pytest.raises(InputError, match="cannot be read"):
+        load_config(tmp_path / "missing.toml", environment={})
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match="UTF-8"):
+        load_config(tmp_path / "binary.toml", environment={})
+
+
+def test_slots_make_a_cluster() -> None:
+    config = load_config(flags={"slots": 6, "gpus_per_node": 4}, environment={}).config
+    assert [node.gpus for node in config.cluster.nodes] == [4, 2]
+    one = load_config(flags={"slots": 6}, environment={}).config
+    assert [node.gpus for node in one.cluster.nodes] == [6]

@@ -1,0 +1,209 @@
+"""Replaying a run: a simulated one comes out the same, a live one is measured against it."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import typer
+from tests.server.services import all_jobs, config, running, submit, tiny, wait_for
+from typer.testing import CliRunner
+
+from shockwave.cli.replay import replay as replay_command
+from shockwave.engine.journal import FileJournal
+from shockwave.executors.faults import Fault, JobCrash, JobFailure, NodeFailure, NodeRecovery
+from shockwave.executors.simulation import TraceTruth, simulate
+from shockwave.measure.replay import recorded_run, replay
+from shockwave.model.cluster import Cluster
+from shockwave.model.errors import InputError, JournalError
+from shockwave.model.events import (
+    Event,
+    JobFinished,
+    JobProgressed,
+    JobStarted,
+    JobStopped,
+    JobSubmitted,
+    RegimeChanged,
+    RunStarted,
+    StopReason,
+)
+from shockwave.model.job import Adaptation, JobSpec, Regime
+from shockwave.policies import registry as policies
+from shockwave.predict import registry as predictors
+from shockwave.traces import load
+
+RECIPE = "generated:jobs=30,span_hours=0.5"
+CLUSTER = Cluster.uniform(8, 4)
+
+
+def simulated(policy: str, faults: tuple[Fault, ...] = ()) -> list[Event]:
+    jobs = load(RECIPE, seed=3)
+    chosen = policies.create(policy, seed=3)
+    predictor = predictors.create(chosen.predictor, truth=TraceTruth(jobs))
+    return simulate(jobs, CLUSTER, chosen, predictor, faults=faults, trace=RECIPE, seed=3)
+
+
+@pytest.mark.parametrize("policy", ["las", "srtf", "themis", "fifo"])
+def test_a_simulated_run_replays_to_exactly_the_same(policy: str) -> None:
+    events = simulated(policy)
+    result = replay(events)
+    for figure in result.figures:
+        assert figure.live is not None
+        assert figure.simulated == figure.live, figure
+        assert figure.relative_difference == 0.0
+    assert result.simulated.jobs.finish.tolist() == result.live.jobs.finish.tolist()
+    assert result.policy == policy
+
+
+def test_faults_are_replayed_too() -> None:
+    jobs = [event.job.id for event in simulated("las") if isinstance(event, JobSubmitted)]
+    node = CLUSTER.nodes[1]
+    faults = (
+        JobCrash(900.0, jobs[0]),
+        NodeFailure(2000.0, node.id),
+        JobFailure(2500.0, jobs[4], "out of memory"),
+        NodeRecovery(4000.0, node),
+    )
+    result = replay(simulated("las", faults))
+    assert len(result.run.faults) >= 3
+    assert [figure.simulated for figure in result.figures] == [
+        figure.live for figure in result.figures
+    ]
+    assert int(result.simulated.jobs.finished.sum()) == len(jobs) - 1
+
+
+# What a live journal tells of a job.
+
+SPEC = JobSpec("a", 5.0, 1, 10, (32, 64), (math.nan, math.nan), adaptation=Adaptation.GNS)
+STARTED = RunStarted(
+    0.0,
+    policy="fifo",
+    predictor="reactive",
+    trace="live",
+    nodes=Cluster.uniform(1).nodes,
+    round_seconds=10.0,
+    restart_seconds=2.0,
+    seed=0,
+    version="0",
+)
+
+
+def live(*more: Event) -> list[Event]:
+    return [
+        STARTED,
+        JobSubmitted(10.0, SPEC),
+        JobStarted(10.0, "a", (("n0", (0,)),), 1),
+        RegimeChanged(11.0, "a", 0, 32),
+        JobProgressed(20.0, "a", 4.0, 32, 2.0, 8.0, 10.0),
+        *more,
+    ]
+
+
+def test_regimes_and_epoch_times_are_those_that_were_measured() -> None:
+    events = live(
+        RegimeChanged(20.0, "a", 4, 64),
+        JobProgressed(30.0, "a", 10.0, 64, 1.0, 6.0, 7.0),
+        JobFinished(27.0, "a", 14.0),
+    )
+    run = recorded_run(events)
+    assert run.jobs[0].regimes == (Regime(32, 4, 2.0), Regime(64, 6, 1.0))
+    assert run.jobs[0].spec is SPEC
+    assert run.restart_seconds == 1.0  # from its start to its first word
+
+
+def test_the_cost_of_a_start_is_not_fitted_to_the_result() -> None:
+    """Else the simulated completion times would agree with the live ones by construction."""
+    costs = {
+        recorded_run(live(JobFinished(finish, "a", work))).restart_seconds
+        for finish, work in ((27.0, 14.0), (95.0, 14.0), (95.0, 80.0))
+    }
+    assert costs == {1.0}
+
+
+def test_epoch_times_add_up_to_what_the_job_took() -> None:
+    events = live(RegimeChanged(20.0, "a", 4, 64), JobFinished(40.0, "a", 26.0))
+    assert recorded_run(events).jobs[0].regimes == (Regime(32, 4, 2.0), Regime(64, 6, 3.0))
+    events = live(JobProgressed(20.0, "a", 10.0, 32, 3.0, 18.0, 20.0), JobFinished(31.0, "a", 52.0))
+    only = recorded_run(events).jobs[0].regimes
+    assert [(regime.configuration, regime.epochs) for regime in only] == [(32, 10)]
+    assert only[0].seconds == pytest.approx(52.0)
+
+
+def test_regimes_that_a_crash_undid_do_not_count() -> None:
+    events = live(
+        RegimeChanged(18.0, "a", 4, 64),
+        JobStopped(20.0, "a", 3.0, StopReason.CRASHED, "exit code 1"),
+        JobStarted(20.0, "a", (("n0", (0,)),), 2),
+        RegimeChanged(21.0, "a", 3, 32),
+        RegimeChanged(28.0, "a", 6, 64),
+        JobFinished(40.0, "a", 16.0),
+    )
+    run = recorded_run(events)
+    assert [(r.configuration, r.epochs) for r in run.jobs[0].regimes] == [(32, 6), (64, 4)]
+    assert run.faults == (JobCrash(20.0, "a"),)
+
+
+def test_a_job_that_did_not_end_is_given_up_when_the_journal_ends() -> None:
+    run = recorded_run(live())
+    assert run.faults == (JobFailure(20.0, "a", "the journal ends"),)
+    assert run.jobs[0].regimes == (Regime(32, 10, 2.0),)
+
+
+def test_a_journal_without_work_or_beginning_is_refused() -> None:
+    with pytest.raises(InputError, match="no job"):
+        replay([STARTED, JobSubmitted(10.0, SPEC)])
+    with pytest.raises(JournalError, match="run-started"):
+        replay([JobSubmitted(10.0, SPEC)])
+    with pytest.raises(JournalError, match="never submitted"):
+        replay([STARTED, RegimeChanged(1.0, "b", 0, 32)])
+
+
+# The command.
+
+runner = CliRunner()
+app = typer.Typer()
+app.command()(replay_command)
+
+
+def test_a_live_run_is_compared_with_its_simulation(tmp_path: Path) -> None:
+    with running(config(tmp_path, round_seconds=0.5)) as service:
+        for _ in range(3):
+            submit(service, tiny(epochs=4, seconds=0.1))
+        wait_for(lambda: all(job.state == "finished" for job in all_jobs(service)), "the jobs")
+        # Beside the scheduler that still runs.
+        done = runner.invoke(app, [str(tmp_path), "--json"])
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    assert (document["policy"], document["jobs"], document["gpus"]) == ("las", 3, 2)
+    for figure in document["figures"].values():
+        assert figure["live"] > 0
+        assert figure["simulated"] > 0
+        assert math.isfinite(figure["relative_difference"])
+
+
+def test_a_journal_file_is_replayed_under_another_policy(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    with FileJournal(path) as file:
+        for event in simulated("las"):
+            file.append(event)
+    done = runner.invoke(app, [str(path), "--policy", "fifo"])
+    assert done.exit_code == 0, done.output
+    assert "fifo fed by reactive" in done.output
+    assert "mean JCT" in done.output
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "said"),
+    [(None, 2, "there is no journal"), ("{oops", 1, "line 1: not JSON"), ("", 1, "run-started")],
+)
+def test_a_bad_journal_is_one_line(
+    tmp_path: Path, content: str | None, code: int, said: str
+) -> None:
+    path = tmp_path / "journal.jsonl"
+    if content is not None:
+        path.write_text(content)
+    done = runner.invoke(app, [str(path)])
+    assert done.exit_code == code
+    assert said in " ".join(done.output.split())

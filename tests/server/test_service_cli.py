@@ -1,0 +1,113 @@
+"""``shockwave serve`` and ``shockwave config``: they start, they stop, or say why not."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from shockwave.cli.config import config as config_command
+from shockwave.cli.serve import serve
+from shockwave.server.lock import StateLock
+
+runner = CliRunner()
+app = typer.Typer()
+app.command("serve")(serve)
+app.command("config")(config_command)
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("SHOCKWAVE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def refused(*arguments: str) -> str:
+    """The one line that is said; the exit code is 2."""
+    done = runner.invoke(app, list(arguments))
+    assert done.exit_code == 2, done.output
+    assert done.output.count("\n") == 1, done.output
+    return done.output
+
+
+def test_a_second_scheduler_is_refused(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    lock = StateLock(state)
+    lock.acquire()
+    said = refused("serve", "--state-dir", str(state), "--port", "0")
+    lock.release()
+    assert f"another scheduler (process {os.getpid()})" in said
+
+
+def test_a_port_in_use_is_refused_and_leaves_nothing_running(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert f"127.0.0.1:{port}" in refused("serve", "--state-dir", "state", "--port", port)
+    assert not (tmp_path / "state" / "shockwave.db").exists()
+
+
+def test_a_directory_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert "cannot be made" in refused("serve", "--state-dir", str(tmp_path / "file" / "state"))
+
+
+def test_a_broken_configuration_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "shockwave.toml").write_text("slots = 'many'\n")
+    assert "shockwave.toml, line 1, slots" in refused("serve")
+    assert "shockwave.toml, line 1, slots" in refused("config")
+
+
+def test_a_broken_journal_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "shockwave.db").write_bytes(b"nothing that could be a database" * 99)
+    done = runner.invoke(app, ["serve", "--state-dir", "state", "--port", "0"])
+    assert done.exit_code == 1
+    assert "not a database" in done.output
+    assert done.output.count("\n") == 1
+
+
+def test_settings_are_printed() -> None:
+    done = runner.invoke(app, ["config", "--slots", "3", "--round", "30", "--stop-jobs"])
+    assert done.exit_code == 0
+    for line in ("slots = 3  # --slots", "round_seconds = 30.0  # --round-seconds"):
+        assert line in done.output.splitlines()
+    document = json.loads(runner.invoke(app, ["config", "--slots", "3", "--json"]).output)
+    assert document["settings"]["slots"] == 3
+    assert document["sources"] == {"slots": "--slots"}
+
+
+def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
+    program = "import typer; from shockwave.cli.serve import serve; typer.run(serve)"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, "--state-dir", "state", "--port", "0", "--policy", "las"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "300"},
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("Shockwave listens on http://127.0.0.1:")
+        assert str(tmp_path / "state") in line
+        url = line.split()[3].rstrip(",")
+        with urllib.request.urlopen(f"{url}/readyz", timeout=60) as answer:
+            assert answer.status == 200
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=90)
+        assert process.returncode == 0, errors
+        assert "left running" in errors
+    finally:
+        process.kill()
+        process.communicate()

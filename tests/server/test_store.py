@@ -1,0 +1,303 @@
+"""The store: what was confirmed is there, and what is wrong is said."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.server.postgres import postgres_server
+from tests.server.services import config, known, running, submit, tiny, wait_for
+
+from shockwave.model.cluster import Node
+from shockwave.model.errors import InputError, JournalError
+from shockwave.model.events import (
+    Event,
+    JobStarted,
+    JobStopped,
+    JobSubmitted,
+    NodeUp,
+    RoundDecided,
+    StopReason,
+)
+from shockwave.model.job import JobSpec
+from shockwave.server.lock import StateLock, prepare_state_dir
+from shockwave.server.store import Store, StoreJournal
+
+SPEC = JobSpec("j-1", 0.5, 2, 10, (32, 64), (1.5, math.nan), name="a\0b ☃")
+EVENTS: list[Event] = [
+    NodeUp(0.0, Node("n0", 4)),
+    JobSubmitted(1.0, SPEC),
+    JobStarted(2.0, "j-1", (("n0", (0, 1)),), 1),
+    JobStopped(3.0, "j-1", 4.5, StopReason.CRASHED, "exit code 1\nlast line"),
+    RoundDecided(4.0, 2, 1, 1, 0, 4, 0, 0, 0.1, price=1.25),
+]
+
+
+def nothing(_: int, __: object) -> None:
+    """A listener that does not care."""
+
+
+def name_job(number: int) -> str:
+    return f"j-{number}"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    with postgres_server() as url:
+        yield url
+
+
+@pytest.fixture
+def postgres_url(postgres: str) -> str:
+    """An empty database."""
+    import psycopg  # only where there is a server to speak to
+
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute("CREATE SCHEMA public")
+    return postgres
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'shockwave.db'}"
+    url: str = request.getfixturevalue("postgres_url")
+    return url
+
+
+@pytest.fixture
+def sqlite_path(tmp_path: Path) -> Path:
+    return tmp_path / "shockwave.db"
+
+
+def filled(path: Path) -> None:
+    store = Store(f"sqlite:///{path}")
+    store.append(1, EVENTS)
+    store.close()
+
+
+# What holds for every database.
+
+
+def test_what_was_flushed_is_read_back_and_nothing_else(url: str) -> None:
+    told: list[tuple[int, int]] = []
+    store = Store(url)
+    journal = StoreJournal(store, lambda first, events: told.append((first, len(events))))
+    for event in EVENTS[:3]:
+        journal.append(event)
+    journal.flush()
+    journal.flush()
+    for event in EVENTS[3:]:
+        journal.append(event)
+    assert store.last_sequence_number() == 3
+    assert told == [(1, 3)]
+    journal.flush()
+    journal.append(EVENTS[0])  # never flushed: a crash would take it
+    store.close()
+
+    again = Store(url)
+    assert [number for number, _ in again.events()] == [1, 2, 3, 4, 5]
+    assert repr([event for _, event in again.events()]) == repr(EVENTS)  # nan equals nan there
+    assert told == [(1, 3), (4, 2)]
+    assert again.last_time() == 4.0
+    assert [number for number, _ in again.records(after=1, limit=2)] == [2, 3]
+    following = StoreJournal(again, nothing)
+    following.append(EVENTS[0])
+    following.flush()
+    assert again.last_sequence_number() == 6
+    again.close()
+
+
+def test_a_flush_is_all_or_nothing(url: str) -> None:
+    store = Store(url)
+    store.append(1, EVENTS[:3])
+    with pytest.raises(JournalError, match="somebody else wrote"):
+        store.append(2, EVENTS)  # 2 and 3 are taken; 4 to 6 must not appear
+    assert store.last_sequence_number() == 3
+    store.close()
+
+
+def test_a_key_makes_one_job(url: str) -> None:
+    store = Store(url)
+    first, is_new = store.add_job('{"a": 1}', 10.0, "key", name_job)
+    assert is_new
+    assert (first.number, first.id) == (1, "j-1")
+    again, is_new = store.add_job('{"a": 2}', 11.0, "key", name_job)
+    assert not is_new
+    assert again == first
+    other, is_new = store.add_job('{"a": 2}', 12.0, None, name_job)
+    third, _ = store.add_job('{"a": 2}', 12.0, None, name_job)
+    assert (is_new, other.number, third.number) == (True, 2, 3)
+    store.request_cancel("j-2")
+    assert [job.cancel_requested for job in store.jobs()] == [False, True, False]
+    assert store.job("j-2") == store.jobs()[1]
+    assert store.job("j-9") is None
+    store.close()
+
+
+def test_small_facts_are_kept(url: str) -> None:
+    store = Store(url)
+    assert store.origin_unix(123.25) == 123.25
+    store.set_drained("n0", True)
+    store.set_drained("n1", True)
+    store.set_drained("n0", True)
+    store.set_drained("n1", False)
+    store.close()
+    again = Store(url)
+    assert again.origin_unix(999.0) == 123.25
+    assert again.drained() == {"n0"}
+    again.close()
+
+
+def test_a_second_scheduler_on_one_postgresql_is_refused(postgres_url: str) -> None:
+    store = Store(postgres_url)
+    with pytest.raises(InputError, match="another scheduler uses this database"):
+        Store(postgres_url)
+    Store(postgres_url, only_read=True).close()
+    store.close()
+    Store(postgres_url).close()
+
+
+def test_a_scheduler_runs_on_postgresql(postgres_url: str, tmp_path: Path) -> None:
+    settings = config(tmp_path, database_url=postgres_url)
+    with running(settings) as service:
+        job = submit(service, tiny())
+        wait_for(lambda: known(service, job).state == "finished", "the job")
+    with running(settings) as service:
+        assert known(service, job).state == "finished"
+    assert not (tmp_path / "shockwave.db").exists()
+
+
+# What can be wrong with one.
+
+
+def test_a_schema_of_another_version_is_refused(sqlite_path: Path) -> None:
+    filled(sqlite_path)
+    with sqlite3.connect(sqlite_path) as connection:
+        connection.execute("UPDATE meta SET value = '99' WHERE key = 'schema_version'")
+    connection.close()
+    with pytest.raises(InputError, match="schema version 99"):
+        Store(f"sqlite:///{sqlite_path}")
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ("DELETE FROM events WHERE seq = 3", "lacks events 3 to 3"),
+        ("UPDATE events SET record = '{\"kind\"' WHERE seq = 5", "event 5: not JSON"),
+        ("UPDATE events SET record = '[1]' WHERE seq = 2", "event 2: not an event"),
+        ('UPDATE events SET record = \'{"kind":"odd"}\' WHERE seq = 2', "event 2: not an event"),
+    ],
+)
+def test_a_damaged_event_is_named(sqlite_path: Path, damage: str, said: str) -> None:
+    filled(sqlite_path)
+    with sqlite3.connect(sqlite_path) as connection:
+        connection.execute(damage)
+    connection.close()
+    store = Store(f"sqlite:///{sqlite_path}")
+    with pytest.raises(JournalError, match=said):
+        list(store.events())
+    store.close()
+
+
+def test_a_file_that_is_no_database_is_named(sqlite_path: Path) -> None:
+    sqlite_path.write_bytes(b"not a database at all, but long enough to look like one" * 50)
+    with pytest.raises(JournalError, match="not a database"):
+        Store(f"sqlite:///{sqlite_path}")
+
+
+def test_a_torn_write_ahead_log_is_cut_off_at_the_last_whole_transaction(tmp_path: Path) -> None:
+    path = tmp_path / "shockwave.db"
+    store = Store(f"sqlite:///{path}")
+    store.append(1, EVENTS[:2])
+    whole = (tmp_path / "shockwave.db-wal").read_bytes()
+    store.append(3, EVENTS[2:])
+    torn = (tmp_path / "shockwave.db-wal").read_bytes()[: len(whole) + 700]
+    database = path.read_bytes()
+    store.close()
+    elsewhere = tmp_path / "after-the-crash"
+    elsewhere.mkdir()
+    (elsewhere / "shockwave.db").write_bytes(database)
+    (elsewhere / "shockwave.db-wal").write_bytes(torn)
+    again = Store(f"sqlite:///{elsewhere / 'shockwave.db'}")
+    assert [number for number, _ in again.events()] == [1, 2]
+    again.append(3, EVENTS[2:])
+    assert again.last_sequence_number() == 5
+    again.close()
+
+
+def test_a_full_disk_loses_nothing_that_was_confirmed(sqlite_path: Path) -> None:
+    store = Store(f"sqlite:///{sqlite_path}")
+    journal = StoreJournal(store, nothing)
+    store.append(1, EVENTS[:1])
+    with store._engine.connect() as connection:  # the pool hands out the same one again
+        pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+        connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+    big = JobStopped(1.0, "j-1", 0.0, StopReason.CRASHED, "x" * 500_000)
+    with pytest.raises(JournalError, match=r"disk is full\. Free some space"):
+        store.append(2, [big])
+    assert store.last_sequence_number() == 1
+    with store._engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA max_page_count = 1000000")
+    store.append(2, [big])
+    assert store.last_sequence_number() == 2
+    del journal
+    store.close()
+
+
+def test_a_database_that_cannot_be_written_is_named(sqlite_path: Path) -> None:
+    filled(sqlite_path)
+    store = Store(f"sqlite:///{sqlite_path}")
+    with store._engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA query_only = 1")
+    with pytest.raises(JournalError, match="readonly database"):
+        store.append(6, EVENTS)
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("nonsense", "not the URL of a database"),
+        ("mysql://user:secret@host/db", "only sqlite and postgresql"),
+        ("sqlite:////nowhere/at/all/x.db", "cannot be opened"),
+        ("postgresql://user:secret@127.0.0.1:1/db", "cannot be opened"),
+    ],
+)
+def test_a_database_that_cannot_be_used_is_told_without_its_password(url: str, said: str) -> None:
+    with pytest.raises(InputError, match=said) as error:
+        Store(url)
+    assert "secret" not in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_only_a_schedulers_database_can_be_looked_at(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="not the database of a scheduler"):
+        Store(f"sqlite:///{tmp_path / 'empty.db'}", only_read=True)
+
+
+# The lock of a state directory.
+
+
+def test_a_state_directory_has_one_scheduler(tmp_path: Path) -> None:
+    import os
+
+    first, second = StateLock(tmp_path), StateLock(tmp_path)
+    first.acquire()
+    with pytest.raises(InputError, match=rf"process {os.getpid()}\) uses this state directory"):
+        second.acquire()
+    first.release()
+    second.acquire()
+    second.release()
+
+
+def test_a_state_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be made"):
+        prepare_state_dir(tmp_path / "file" / "state")
+    prepare_state_dir(tmp_path / "new" / "state")
+    assert (tmp_path / "new" / "state").stat().st_mode & 0o077 == 0
