@@ -15,7 +15,7 @@ demo: $(VENV)/.core            ## compare schedulers in simulation, then run rea
 	@echo "Open out/demo.html (the comparison) and out/live/report.html (the live run)."
 
 test: $(VENV)/.test lint       ## everything that must hold
-	@sh tools/ensure-browser.sh
+	@sh tools/ensure-system-packages.sh
 	$(BIN)/pytest -n 2 --dist worksteal -q
 
 lint: $(VENV)/.test
@@ -38,6 +38,7 @@ $(VENV)/.core: $(VENV)/bin/python pyproject.toml
 	@touch $@
 
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml
+	$(PIP) install --editable '.[frameworks]'
 	$(PIP) install --editable '.[test]'
 	@touch $@ $(VENV)/.core
 

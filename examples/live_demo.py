@@ -4,7 +4,7 @@ Starts ``shockwave serve`` in a folder of its own, submits jobs that really trai
 framework needed), shows the queue while they run, and at the end the figures, a report, and
 how well the simulator would have predicted this very run.
 
-    python examples/live_demo.py [--jobs 12] [--round 4] [--out out/live]
+    python examples/live_demo.py [--jobs 12] [--round 4] [--policy shockwave] [--out out/live]
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from shockwave.server.store import Store
 
 JOB = Path(__file__).with_name("numpy_sgd.py")
 SLOTS = 4
-PATIENCE_SECONDS = 300.0
+PATIENCE_SECONDS = 900.0
 
 
 def submission(number: int, epoch_seconds: float) -> dict[str, Any]:
@@ -51,12 +51,12 @@ def submission(number: int, epoch_seconds: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def start(state: Path, round_seconds: float) -> tuple[subprocess.Popen[str], str]:
+def start(state: Path, round_seconds: float, policy: str) -> tuple[subprocess.Popen[str], str]:
     """The scheduler as a process of its own, and its address."""
     command = [
         sys.executable, "-m", "shockwave.cli.main", "serve", "--state-dir", str(state),
         "--slots", str(SLOTS), "--round", str(round_seconds), "--restart", "1", "--port", "0",
-        "--stop-jobs",
+        "--policy", policy, "--stop-jobs",
     ]  # fmt: skip
     log = (state.parent / "serve.log").open("w+")
     process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, text=True)
@@ -89,6 +89,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--jobs", type=int, default=12)
     parser.add_argument("--round", type=float, default=4.0)
+    parser.add_argument("--policy", default="shockwave")
     parser.add_argument("--epoch-seconds", type=float, default=1.0)
     parser.add_argument("--out", type=Path, default=Path("out/live"))
     chosen = parser.parse_args()
@@ -96,7 +97,7 @@ def main() -> None:
     chosen.out.mkdir(parents=True)
     state, console = chosen.out / "state", Console()
     console.print(f"[bold]{chosen.jobs} jobs on {SLOTS} emulated GPUs, live[/]")
-    process, url = start(state, chosen.round)
+    process, url = start(state, chosen.round, chosen.policy)
     try:
         client = Client(url)
         for number in range(1, chosen.jobs + 1):

@@ -12,6 +12,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from shockwave.model.errors import InputError, ShockwaveError
 
+# What comes with an extra, and with which.
+_EXTRAS = {
+    "fastapi": "server",
+    "prometheus_client": "server",
+    "sqlalchemy": "server",
+    "uvicorn": "server",
+    "psycopg": "postgres",
+    "highspy": "milp",
+}
+
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 132)
 errors = Console(stderr=True, highlight=False)
 
@@ -25,6 +35,11 @@ def one_line_errors() -> Iterator[None]:
         fail(str(error), code=2)
     except ShockwaveError as error:
         fail(str(error), code=1)
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        fail(f"this needs {error.name}. pip install 'shockwave-scheduler[{extra}]'", code=2)
     except KeyboardInterrupt:
         fail("interrupted", code=130)
     except OSError as error:

@@ -1,0 +1,28 @@
+"""In CI nothing may be skipped because a tool is missing; elsewhere that is fine."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+in_ci = pytest.mark.skipif(os.environ.get("CI") != "true", reason="only CI must have everything")
+
+
+@in_ci
+@pytest.mark.parametrize(
+    "module",
+    ["accelerate", "fastapi", "highspy", "lightning", "playwright", "psycopg", "schemathesis",
+     "torch", "transformers"],
+)  # fmt: skip
+def test_the_library_is_installed(module: str) -> None:
+    assert importlib.util.find_spec(module) is not None
+
+
+@in_ci
+def test_a_browser_and_a_database_server_are_installed() -> None:
+    assert any(shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome"))
+    assert shutil.which("initdb") or list(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
