@@ -18,6 +18,7 @@ from tests.server.live import listening
 from tests.server.memory_port import MemoryScheduler, eventually
 
 from shockwave.server.app import create_app
+from shockwave.server.listener import Listener
 from shockwave.server.records import Submission
 
 SUBMISSION = Submission(command=["true"], epochs=1)
@@ -166,6 +167,19 @@ def test_closing_ends_the_streams_that_would_go_on(scheduler: MemoryScheduler) -
     assert sorted(ends) == [b"", b"retry: 2000\n\n"]
     events.close()
     log.close()
+
+
+def test_small_answers_do_not_wait_for_acknowledgements(scheduler: MemoryScheduler) -> None:
+    """asyncio turns the waiting off, but only on sockets whose protocol is named."""
+    server = Listener(create_app(scheduler, token_hash=None))
+    with socket.create_server(("127.0.0.1", 0)) as unnamed:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [unnamed]})
+        thread.start()
+        eventually(lambda: server.started)
+        protocols = [item.proto for each in server.servers for item in each.sockets]
+        server.should_exit = True
+        thread.join()
+    assert protocols == [socket.IPPROTO_TCP]
 
 
 def raw(url: str) -> socket.socket:

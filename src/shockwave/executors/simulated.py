@@ -36,11 +36,17 @@ class SimulatedExecutor(Executor):
     """Holds the truth of a trace and lets virtual time pass."""
 
     def __init__(
-        self, jobs: Sequence[TraceJob], restart_seconds: float, faults: Sequence[Fault] = ()
+        self,
+        jobs: Sequence[TraceJob],
+        restart_seconds: float,
+        faults: Sequence[Fault] = (),
+        *,
+        whole_epochs: bool = False,
     ) -> None:
         count = len(jobs)
         self.now = 0.0
         self._restart_seconds = restart_seconds
+        self._whole_epochs = whole_epochs  # real jobs tell of epochs when they are done
         self._jobs = {job.spec.id: job for job in jobs}
         self._news: list[Event] = []  # to tell at the next poll
         self._faults = sorted(faults, key=lambda fault: fault.time)
@@ -183,7 +189,7 @@ class SimulatedExecutor(Executor):
         self._reported[rows] = work
         return Progress(
             handle=rows,
-            epochs_done=self._regime_epoch[rows] + in_regime,
+            epochs_done=self._regime_epoch[rows] + self._told(in_regime),
             configuration=self._configuration[rows],
             epoch_seconds=np.where(in_regime >= 1.0 - _PART, self._epoch_seconds[rows], np.nan),
             productive_seconds=productive,
@@ -192,6 +198,9 @@ class SimulatedExecutor(Executor):
 
     def _epochs_in_regime(self, rows: Ints) -> Floats:
         return (self._work[rows] - self._regime_start[rows]) / self._epoch_seconds[rows]
+
+    def _told(self, epochs: Floats) -> Floats:
+        return np.floor(epochs + 1e-9) if self._whole_epochs else epochs
 
     # Faults.
 

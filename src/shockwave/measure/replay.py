@@ -125,7 +125,9 @@ def replay(
     loop = RoundLoop(
         policy=chosen,
         predictor=predictors.create(feeding, truth=TraceTruth(ordered)),
-        executor=SimulatedExecutor(ordered, cost, run.faults),
+        executor=SimulatedExecutor(
+            ordered, cost, run.faults, whole_epochs=settings.started_unix is not None
+        ),
         arrivals=TraceArrivals(ordered),
         cluster=Cluster(settings.nodes),
         journal=journal,

@@ -25,11 +25,29 @@ def fluid_finish_seconds(
 ) -> Floats:
     """[job] when each job finishes under fluid processor sharing, exactly.
 
-    ``work_seconds`` is the exclusive runtime ``X`` on the job's own gang. Jobs with the same
-    gang and weight always hold the same share, so each such class has one virtual clock of
-    progress and one heap of the clock readings at which its jobs finish: O(n (log n + classes)).
+    ``work_seconds`` is the exclusive runtime ``X`` on the job's own gang.
+    """
+    return fluid_progress(arrival, work_seconds, gpus, total_gpus, weight, at=np.inf)[0]
+
+
+def fluid_progress(
+    arrival: Floats,
+    work_seconds: Floats,
+    gpus: Ints,
+    total_gpus: int,
+    weight: Floats | None = None,
+    *,
+    at: float,
+) -> tuple[Floats, Floats]:
+    """[job] when each job finishes, and the exclusive seconds that it still needs ``at`` a time.
+
+    Jobs with the same gang and weight always hold the same share, so each such class has one
+    virtual clock of progress and one heap of the clock readings at which its jobs finish:
+    O(n (log n + classes)).
     """
     count = len(arrival)
+    left = np.where(arrival > at, work_seconds, 0.0)
+    looked = False
     weights = np.ones(count) if weight is None else weight
     keys, class_of = np.unique(
         np.stack([gpus.astype(np.float64), weights], axis=1), axis=0, return_inverse=True
@@ -57,9 +75,16 @@ def fluid_finish_seconds(
                 wait = max((heap[0][0] - clock[c]) / rate[c], 0.0)
                 if wait < soonest:
                     soonest, soonest_class = wait, c
-        if upcoming < count and (soonest_class < 0 or arrivals[order[upcoming]] <= now + soonest):
-            elapsed = max(arrivals[order[upcoming]] - now, 0.0)
-            now = arrivals[order[upcoming]]
+        arrives = arrivals[order[upcoming]] if upcoming < count else np.inf
+        if not looked and min(arrives, now + soonest) > at:
+            looked = True
+            for c, heap in enumerate(heaps):
+                reading = clock[c] + rate[c] * (at - now)
+                for end, job in heap:
+                    left[job] = max(end - reading, 0.0)
+        if upcoming < count and arrives <= now + soonest:
+            elapsed = max(arrives - now, 0.0)
+            now = arrives
             _advance(clock, rate, heaps, elapsed)
             while upcoming < count and arrivals[order[upcoming]] == now:
                 job = order[upcoming]
@@ -76,7 +101,7 @@ def fluid_finish_seconds(
             while heap and heap[0][0] <= clock[soonest_class]:
                 finish[heapq.heappop(heap)[1]] = now
         else:
-            return finish
+            return finish, left
         _share(rate, heaps, caps, shares, by_cap, float(total_gpus))
 
 

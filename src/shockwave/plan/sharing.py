@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from shockwave.model.view import Floats, Ints, View
-from shockwave.plan.fluid import fluid_finish_seconds
+from shockwave.plan.fluid import fluid_progress
 
 
 def water_level(caps: Floats, weights: Floats, capacity: float) -> float:
@@ -43,7 +43,7 @@ class FairCluster:
     def __init__(self) -> None:
         self._now = 0.0
         self._handle: Ints = np.empty(0, dtype=np.int64)  # ascending
-        self._gpus: Floats = np.empty(0)
+        self._gpus: Ints = np.empty(0, dtype=np.int64)
         self._weight: Floats = np.empty(0)
         self._work: Floats = np.empty(0)  # predicted exclusive seconds
         self._served: Floats = np.empty(0)
@@ -51,37 +51,41 @@ class FairCluster:
 
     def finish_times(self, view: View, total_seconds: Floats) -> Floats:
         """[job] the fair finish, seconds since the run began; ``total_seconds`` is ``X``."""
-        capacity = view.gpus_total
-        self._admit(view, total_seconds)
+        enters = self._admit(view, total_seconds)
         self._correct(view.handle, total_seconds)
-        self._advance(view.now, capacity)
-        left = np.maximum(self._work - self._served, 1e-6)
-        ahead = fluid_finish_seconds(
-            np.zeros(len(left)), left, self._gpus.astype(np.int64), capacity, self._weight
+        finish, left = fluid_progress(
+            enters - self._now,
+            np.maximum(self._work - self._served, 1e-6),
+            self._gpus,
+            view.gpus_total,
+            self._weight,
+            at=view.now - self._now,
         )
-        finish = np.empty(len(view))
+        finish += self._now
+        answer = np.empty(len(view))
         here = np.isin(view.handle, self._handle, assume_unique=True)
-        finish[here] = view.now + ahead[np.searchsorted(self._handle, view.handle[here])]
-        finish[~here] = [self._finish[handle] for handle in view.handle[~here].tolist()]
+        answer[here] = finish[np.searchsorted(self._handle, view.handle[here])]
+        answer[~here] = [self._finish[handle] for handle in view.handle[~here].tolist()]
+        self._now = view.now
+        self._served = self._work - left
+        self._retire(finish)
         self._forget(view)
-        return finish
+        return answer
 
-    def _admit(self, view: View, total_seconds: Floats) -> None:
-        """Let in whoever is not known yet, each at its arrival."""
+    def _admit(self, view: View, total_seconds: Floats) -> Floats:
+        """Let in whoever is not known yet. Returns when each job enters, at the earliest now."""
         absent = np.flatnonzero(~np.isin(view.handle, self._handle, assume_unique=True))
         handles = view.handle[absent].tolist()
         known = np.array([handle in self._finish for handle in handles], dtype=np.bool_)
         new = absent[~known]
-        enters = np.maximum(view.arrival[new], self._now)
-        for time in np.unique(enters).tolist():
-            self._advance(time, view.gpus_total)
-            rows = new[enters == time]
-            at = np.searchsorted(self._handle, view.handle[rows])
-            self._handle = np.insert(self._handle, at, view.handle[rows])
-            self._gpus = np.insert(self._gpus, at, view.gpus[rows])
-            self._weight = np.insert(self._weight, at, view.weight[rows])
-            self._work = np.insert(self._work, at, total_seconds[rows])
-            self._served = np.insert(self._served, at, 0.0)
+        at = np.searchsorted(self._handle, view.handle[new])
+        enters = np.full(len(self._handle), self._now)
+        self._handle = np.insert(self._handle, at, view.handle[new])
+        self._gpus = np.insert(self._gpus, at, view.gpus[new])
+        self._weight = np.insert(self._weight, at, view.weight[new])
+        self._work = np.insert(self._work, at, total_seconds[new])
+        self._served = np.insert(self._served, at, 0.0)
+        return np.insert(enters, at, np.maximum(view.arrival[new], self._now))
 
     def _correct(self, handles: Ints, work: Floats) -> None:
         here = np.isin(self._handle, handles, assume_unique=True)
@@ -97,17 +101,10 @@ class FairCluster:
             if handle in present or time > since
         }
 
-    def _advance(self, until: float, capacity: int) -> None:
-        while self._now < until and len(self._handle):
-            level = water_level(self._gpus, self._weight, capacity)
-            rate = np.minimum(1.0, self._weight * level / self._gpus)
-            wait = np.maximum(self._work - self._served, 0.0) / rate
-            step = min(float(wait.min()), until - self._now)
-            self._served += rate * step
-            self._now += step
-            done = wait <= step
-            if done.any():
-                self._finish.update(dict.fromkeys(self._handle[done].tolist(), self._now))
-                for name in ("_handle", "_gpus", "_weight", "_work", "_served"):
-                    setattr(self, name, getattr(self, name)[~done])
-        self._now = max(self._now, until)
+    def _retire(self, finish: Floats) -> None:
+        """Take out whoever has finished here by now."""
+        done = finish <= self._now
+        ended = zip(self._handle[done].tolist(), finish[done].tolist(), strict=True)
+        self._finish.update(ended)
+        for name in ("_handle", "_gpus", "_weight", "_work", "_served"):
+            setattr(self, name, getattr(self, name)[~done])

@@ -29,14 +29,21 @@ class Listener(uvicorn.Server):
         )
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        # An answer is several small writes. asyncio lets them go at once only on sockets that
-        # were made with the protocol named; on others each answer would wait 40 ms for an
-        # acknowledgement. What is accepted inherits the setting.
-        for listening in sockets or ():
-            if listening.family in (socket.AF_INET, socket.AF_INET6):
-                listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        await super().startup(sockets)
+        await super().startup(None if sockets is None else [_as_tcp(item) for item in sockets])
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._closing.set()
         await super().shutdown(sockets)
+
+
+def _as_tcp(listening: socket.socket) -> socket.socket:
+    """The same socket with its protocol named.
+
+    An answer is several small writes, and asyncio lets them go at once only where the protocol
+    is named, as it is not by default. Elsewhere every answer would wait 40 ms for an
+    acknowledgement.
+    """
+    if listening.family not in (socket.AF_INET, socket.AF_INET6):
+        return listening
+    descriptor = socket.dup(listening.fileno())
+    return socket.socket(listening.family, listening.type, socket.IPPROTO_TCP, descriptor)
