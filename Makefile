@@ -28,6 +28,8 @@ bench: $(VENV)/.test           ## speed, as ratios measured in one run; results 
 	@mkdir -p out
 	$(BIN)/python bench/simulation.py
 	$(BIN)/python bench/planning.py
+	$(BIN)/python bench/decisions.py
+	$(BIN)/python bench/service.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Shockwave needs Python 3.11 or newer: make PYTHON=python3.11 ...")'

@@ -86,7 +86,8 @@ class Scheduler:
             jobs = self.jobs()
             return jobs if all(j["state"] not in ("waiting", "running") for j in jobs) else None
 
-        return wait_for(done, "all jobs to end")
+        ended: list[dict[str, Any]] = wait_for(done, "all jobs to end")
+        return ended
 
     def events(self) -> list[Event]:
         store = Store(f"sqlite:///{self.state / 'shockwave.db'}", only_read=True)

@@ -1,9 +1,9 @@
 """The default policy on disturbed workloads: every job finishes, and no honest one starves.
 
-The bound of three times the egalitarian fair finish has a margin of nearly two: over three
-seeds of a workload like the paper's the worst honest job is at 1.6
-(``bench/robustness.py``), and on the small ones here, where a single gang is half of the
-cluster, at 2.0 or below.
+Bounds are multiples of the egalitarian fair finish. Measured: honest jobs at 1.6 or below
+over three seeds of a workload like the paper's (``bench/robustness.py``) and at 1.7 or below
+over four seeds of the small ones here; jobs that declare five times their epochs at 4.9 and
+2.6, for they ask to be taken as long jobs and are.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ from shockwave.testing.predictors import PredictorContract
 from shockwave.testing.workloads import random_jobs
 from shockwave.traces import load
 
-WORST_HONEST = 3.0
+WORST_HONEST = 2.5
+WORST_LIAR = 6.0
 Disturb = Callable[[list[TraceJob], np.random.Generator], list[TraceJob]]
 
 DISTURBANCES: dict[str, tuple[float, Disturb]] = {
@@ -82,8 +83,8 @@ def test_every_job_finishes_and_no_honest_job_starves(disturbance: str, seed: in
     honest = {job.spec.id for job in jobs if is_honest(job)}
     rho = finish_time_fairness(history, "egalitarian")
     named = dict(zip(history.jobs.id, rho.tolist(), strict=True))
-    worst = max((value, name) for name, value in named.items() if name in honest)
-    assert worst[0] <= WORST_HONEST, f"job {worst[1]}"
+    for name, value in named.items():
+        assert value <= (WORST_HONEST if name in honest else WORST_LIAR), f"job {name}"
 
 
 def test_the_truth_decides_when_a_liar_ends() -> None:

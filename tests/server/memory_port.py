@@ -29,7 +29,6 @@ from shockwave.model.events import (
     to_record,
 )
 from shockwave.model.job import JobSpec
-from shockwave.server.auth import hash_token, new_token
 from shockwave.server.port import Conflict, SchedulerPort
 from shockwave.server.records import (
     JobRecord,
@@ -41,6 +40,7 @@ from shockwave.server.records import (
     TenantRecord,
     WhyRecord,
 )
+from shockwave.server.tokens import hash_token, new_token
 
 STARTED_UNIX = 1_700_000_000.0
 
@@ -274,11 +274,28 @@ class MemoryScheduler(SchedulerPort):
             why = self.entries[job].record.why.model_copy(update=numbers)
             self._update(job, why=why)
 
-    def decide(self, *, plan_seconds: float = 0.01, gap: float | None = None) -> None:
+    def decide(
+        self,
+        *,
+        plan_seconds: float = 0.01,
+        gap: float | None = None,
+        overrun_seconds: float = 0.0,
+    ) -> None:
         with self._changed:
             number = len(self._rounds)
             event = RoundDecided(
-                self.now, number, 1, 1, 1, 8, 2, 0, plan_seconds, gap=gap, price=0.5
+                self.now,
+                number,
+                rounds=1,
+                active=1,
+                running=1,
+                gpus_up=8,
+                gpus_busy=2,
+                spanning=0,
+                plan_seconds=plan_seconds,
+                gap=gap,
+                price=0.5,
+                overrun_seconds=overrun_seconds,
             )
             self._emit(event)
             self._rounds.append(

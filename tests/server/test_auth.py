@@ -11,8 +11,8 @@ from tests.server.live import local_client
 from tests.server.memory_port import MemoryScheduler
 
 from shockwave.server.app import create_app
-from shockwave.server.auth import hash_token, new_token, token_matches
 from shockwave.server.records import Submission
+from shockwave.server.tokens import hash_token, new_token, token_matches
 
 OPERATOR = new_token()
 SUBMISSION = Submission(command=["true"], epochs=1)

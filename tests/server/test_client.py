@@ -20,7 +20,7 @@ from typer.testing import CliRunner, Result
 
 from shockwave.cli.live import register
 from shockwave.server.app import create_app
-from shockwave.server.auth import hash_token, new_token
+from shockwave.server.tokens import hash_token, new_token
 
 OPERATOR = new_token()
 Shockwave = Callable[..., Result]

@@ -46,7 +46,6 @@ def serve(
     with one_line_errors():
         # Imported here: the other commands need neither a database nor a web server.
         from shockwave.server.app import create_app
-        from shockwave.server.auth import hash_token
         from shockwave.server.config import load_config
         from shockwave.server.listener import Listener
         from shockwave.server.service import Service
@@ -58,10 +57,9 @@ def serve(
         with _listening_socket(settings.host, settings.port) as listening:
             service.start()
             try:
-                token = settings.token
                 app = create_app(
                     service,
-                    token_hash=None if token is None else hash_token(token.get_secret_value()),
+                    token_hash=settings.token_hash,
                     max_body_bytes=settings.max_body_bytes,
                 )
                 listener = Listener(app, host=settings.host, port=settings.port)

@@ -157,7 +157,7 @@ class RoundLoop:
 
     def _catch_up(self, actual: float) -> None:
         """Real time may have left a round or more behind; decide for the present one."""
-        self.overrun_seconds = actual - self.now
+        self.overrun_seconds = max(actual - self.now, 0.0)
         self.round = max(self.round, math.floor(actual / self.rounds.round_seconds + 1e-9))
 
     def _collect(self) -> None:
@@ -372,6 +372,7 @@ class RoundLoop:
                 welfare=decision.welfare,
                 gap=decision.gap,
                 price=decision.price,
+                overrun_seconds=self.overrun_seconds,
             )
         )
         self.journal.flush()

@@ -60,7 +60,7 @@ class SchedulerState:
 
     def running(self) -> Ints:
         active = self.table.active
-        return active[self.table.state[active] == JobState.RUNNING]
+        return np.asarray(active[self.table.state[active] == JobState.RUNNING])
 
     def next_eligible(self, now: float) -> float:
         """When the next back-off ends; infinite if nobody backs off."""

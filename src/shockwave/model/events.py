@@ -164,6 +164,7 @@ class RoundDecided(Event):
     welfare: float | None = None
     gap: float | None = None
     price: float | None = None
+    overrun_seconds: float = 0.0  # live: by how much the round began too late
 
 
 @dataclass(frozen=True, slots=True)

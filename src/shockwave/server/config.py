@@ -7,7 +7,6 @@ that over the defaults. The file has the fields of :class:`ServeConfig` as top-l
 from __future__ import annotations
 
 import difflib
-import ipaddress
 import json
 import os
 import re
@@ -33,6 +32,7 @@ from shockwave.model.cluster import Cluster
 from shockwave.model.errors import InputError
 from shockwave.policies import registry as policies
 from shockwave.predict import registry as predictors
+from shockwave.server.tokens import hash_token, is_loopback
 
 ENVIRONMENT_PREFIX = "SHOCKWAVE_"
 CONFIG_VARIABLE = "SHOCKWAVE_CONFIG"
@@ -62,7 +62,8 @@ class ServeConfig(BaseModel):
     database_url: str | None = None  # None: SQLite in the state directory
     host: str = "127.0.0.1"
     port: int = Field(7410, ge=0, le=65_535)  # 0: any free port
-    token: SecretStr | None = None  # required where others can reach the port
+    token: SecretStr | None = None  # from the environment only; a file holds its hash
+    token_sha256: str | None = Field(None, pattern=r"^[0-9a-f]{64}$")
     max_body_bytes: int = Field(1 << 20, ge=1024)
 
     policy: str = Field(default_factory=lambda: policies.available()[0])
@@ -115,12 +116,19 @@ class ServeConfig(BaseModel):
                 f"restart_seconds ({self.restart_seconds:g}) must be below round_seconds "
                 f"({self.round_seconds:g}), or no job would ever make progress"
             )
-        if not is_loopback(self.host) and self.token is None:
+        if not is_loopback(self.host) and self.token_hash is None:
             raise ValueError(
                 f"host {self.host!r} can be reached by others, so a token is required: "
-                "set SHOCKWAVE_TOKEN, or stay on 127.0.0.1"
+                "set SHOCKWAVE_TOKEN or token_sha256, or stay on 127.0.0.1"
             )
         return self
+
+    @property
+    def token_hash(self) -> str | None:
+        """The SHA-256 of the operator's token; None where there is none."""
+        return (
+            self.token_sha256 if self.token is None else hash_token(self.token.get_secret_value())
+        )
 
     @property
     def database(self) -> str:
@@ -140,20 +148,6 @@ class ServeConfig(BaseModel):
         return Retries(
             self.most_crashes, self.first_back_off_seconds, self.longest_back_off_seconds
         )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server that is bound to ``host``.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("localhost"), is_loopback("::")
-    (True, True, True, False)
-    """
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 @dataclass(frozen=True)
@@ -195,6 +189,13 @@ def load_config(
     sources: dict[str, str] = {}
     if path is not None:
         values |= _parse(path, text)
+        if "token" in values:
+            raise InputError(
+                "a token is not kept in a file",
+                source=str(path),
+                place="token",
+                hint="Put its SHA-256 there as token_sha256, or set SHOCKWAVE_TOKEN",
+            )
         sources |= dict.fromkeys(values, str(path))
     for name in ServeConfig.model_fields:
         variable = ENVIRONMENT_PREFIX + name.upper()

@@ -39,7 +39,6 @@ class SchedulerMetrics:
         self._port = port
         self._lock = Lock()
         self._after = 0
-        self._round_seconds = 0.0
         self._state: dict[str, State] = {}
         self._gpus_of: dict[str, int] = {}
         self._last_end: dict[str, str] = {}
@@ -82,7 +81,6 @@ class SchedulerMetrics:
         for reason in (*StopReason, MOVED):
             self._restarts.labels(reason)
         self._handlers: dict[str, Callable[[Mapping[str, Any]], None]] = {
-            "run-started": self._run_started,
             "job-submitted": self._job_submitted,
             "job-started": self._job_started,
             "job-stopped": self._job_stopped,
@@ -105,9 +103,6 @@ class SchedulerMetrics:
                         handle(record)
             self._count_gpus()
             self._fairness.refresh(self._port)
-
-    def _run_started(self, record: Mapping[str, Any]) -> None:
-        self._round_seconds = record["round_seconds"]
 
     def _job_submitted(self, record: Mapping[str, Any]) -> None:
         job = record["job"]
@@ -132,8 +127,7 @@ class SchedulerMetrics:
 
     def _round_decided(self, record: Mapping[str, Any]) -> None:
         self._plan_seconds.observe(record["plan_seconds"])
-        due = record["round"] * self._round_seconds
-        self._overrun_seconds.observe(max(0.0, record["time"] - due))
+        self._overrun_seconds.observe(record.get("overrun_seconds", 0.0))
         for gauge, value in ((self._gap, record["gap"]), (self._price, record["price"])):
             gauge.set(float("nan") if value is None else value)
 
