@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from math import isnan
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -182,5 +182,14 @@ def _title(trace: str, jobs: int, cluster: Cluster, seeds: int) -> str:
 
 def _write_json(path: Path, rows: list[Summary]) -> None:
     with atomic_writer(path) as file:
-        json.dump(rows, file, indent=1)
+        json.dump(_rounded(rows), file, indent=1)
         file.write("\n")
+
+
+def _rounded(value: Any) -> Any:
+    """Nine digits: more than anyone reads, fewer than processors disagree about."""
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    return float(f"{value:.9g}") if isinstance(value, float) else value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from shockwave.model.view import Floats, Ints, View
+from shockwave.plan.packing import first_fit
 
 
 def fill(order: Ints, gpus: Ints, capacity: int) -> Ints:
@@ -13,18 +14,7 @@ def fill(order: Ints, gpus: Ints, capacity: int) -> Ints:
     >>> fill(np.array([2, 0, 1, 3]), gpus=np.array([4, 8, 2, 1]), capacity=7).tolist()
     [2, 0, 3]
     """
-    taken: list[Ints] = []
-    left = capacity
-    rest = order[gpus[order] <= left]
-    while len(rest):
-        total = np.cumsum(gpus[rest])
-        prefix = int(np.searchsorted(total, left, side="right"))
-        taken.append(rest[:prefix])
-        if prefix:
-            left -= int(total[prefix - 1])
-        rest = rest[prefix:]
-        rest = rest[gpus[rest] <= left]
-    return np.concatenate(taken) if taken else np.empty(0, dtype=np.int64)
+    return order[first_fit(gpus[order], capacity)]
 
 
 def largest_first(priority: Floats) -> Ints:
