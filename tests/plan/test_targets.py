@@ -72,3 +72,16 @@ def test_the_bound_is_that_of_the_whole_trace_once_all_have_arrived(
         workload.update(view, work[:count])
     expected = makespan_lower_bound(arrival, work, gangs.astype(np.int64), 4)
     assert workload.makespan_bound(gpus_total=4) == pytest.approx(expected)
+
+
+def test_a_cluster_that_never_runs_empty_forgets_its_oldest_jobs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("shockwave.plan.targets._REMEMBERED", 10)
+    workload = Workload()
+    for first in range(40):  # two at a time, one of which stays for the next round
+        view = make_view([1, 1], handle=[first, first + 1], arrival=[60.0 * first, 60.0 * first])
+        workload.update(view, np.array([50.0, 50.0]))
+    assert workload.jobs == 41
+    assert len(workload.handle) <= 10 + 2 + 1
+    assert workload.handle[-2:].tolist() == [39, 40], "who is there is never forgotten"

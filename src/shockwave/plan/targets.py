@@ -8,10 +8,14 @@ from shockwave.model.view import Floats, Ints, View
 from shockwave.traces.bounds import makespan_lower_bound
 
 
+_REMEMBERED = 20_000  # jobs that have left; older ones no longer move the bound much
+
+
 class Workload:
     """All jobs of the present busy period: who came when, with the latest prediction of X.
 
-    A cluster that ran empty has nothing left to be judged by, so the period starts anew.
+    A cluster that ran empty has nothing left to be judged by, so the period starts anew. One
+    that never does forgets its oldest jobs, except for their number.
     """
 
     def __init__(self) -> None:
@@ -22,6 +26,12 @@ class Workload:
         self.arrival: Floats = np.empty(0)
         self.gpus: Ints = np.empty(0, dtype=np.int64)
         self.total_seconds: Floats = np.empty(0)
+        self._forgotten = 0
+
+    @property
+    def jobs(self) -> int:
+        """How many jobs the period has seen."""
+        return len(self.handle) + self._forgotten
 
     def update(self, view: View, total_seconds: Floats) -> None:
         """Take in who arrived, and what is now predicted of those who are there."""
@@ -35,6 +45,16 @@ class Workload:
         self.gpus = np.insert(self.gpus, at, view.gpus[new])
         self.total_seconds = np.insert(self.total_seconds, at, total_seconds[new])
         self.total_seconds[np.searchsorted(self.handle, view.handle)] = total_seconds
+        self._forget_the_oldest(view)
+
+    def _forget_the_oldest(self, view: View) -> None:
+        excess = len(self.handle) - len(view) - _REMEMBERED
+        if excess <= _REMEMBERED // 10:  # not a few at a time: copying costs
+            return
+        left = np.flatnonzero(~np.isin(self.handle, view.handle, assume_unique=True))
+        for name in ("handle", "arrival", "gpus", "total_seconds"):
+            setattr(self, name, np.delete(getattr(self, name), left[:excess]))
+        self._forgotten += excess
 
     def makespan_bound(self, gpus_total: int) -> float:
         """No schedule of the jobs seen so far can end earlier, if the predictions hold."""

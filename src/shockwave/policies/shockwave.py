@@ -144,7 +144,7 @@ class Shockwave(Policy):
         return self.settings.overhead_rounds * view.round_seconds
 
     def _static_finish(self, view: View, total: Floats, coming: ExpectedArrivals) -> Floats:
-        jobs = len(self._workload.handle) + len(coming)
+        jobs = self._workload.jobs + len(coming)
         contention = max(1.0, jobs / view.gpus_total)
         return view.arrival + self.settings.static_limit * total * contention
 
