@@ -79,7 +79,7 @@ def duration(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     if seconds < 1:
-        return f"{seconds * 1000:.2g} ms"
+        return f"{seconds * 1000:.0f} ms" if seconds >= 0.01 else f"{seconds * 1000:.2g} ms"
     if seconds < 120:
         return f"{seconds:.1f} s"
     if seconds < 7200:
