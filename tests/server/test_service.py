@@ -14,8 +14,7 @@ from shockwave.model.view import View
 from shockwave.policies.base import Decision
 from shockwave.policies.las import Las
 from shockwave.predict.base import Forecast
-from shockwave.server import execution
-from shockwave.server.execution import Site
+from shockwave.server.execution import site_of
 from shockwave.server.port import Conflict
 from shockwave.server.service import Service
 
@@ -160,7 +159,7 @@ class Clumsy(LocalExecutor):
 def test_an_executor_that_fails_is_replaced_and_the_journal_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(execution, "LocalExecutor", Clumsy)
+    monkeypatch.setattr("shockwave.executors.local.LocalExecutor", Clumsy)
     monkeypatch.setattr(Clumsy, "refusals", 1)
     with running(config(tmp_path)) as service:
         job = submit(service, tiny())
@@ -292,6 +291,6 @@ def test_rounds_of_another_length_need_another_directory(tmp_path: Path) -> None
 
 def test_a_site_tells_the_schedulers_own_time(tmp_path: Path) -> None:
     with running(slow(tmp_path)) as service:
-        site = Site(service.config, service._command_of, service.origin_unix, service._clock)
+        site = site_of(service.config, service._command_of, service.origin_unix, service._clock)
         before = service._clock.now()
-        assert site.unix_time() >= service.origin_unix + before
+        assert site.clock() >= service.origin_unix + before

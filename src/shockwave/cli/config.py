@@ -11,6 +11,7 @@ from shockwave.cli.console import one_line_errors
 from shockwave.cli.serve_options import (
     ConfigFile,
     DatabaseUrl,
+    ExecutorName,
     GpuSlots,
     GpusPerNode,
     GraceSeconds,
@@ -35,6 +36,7 @@ def config(
     predictor: PredictorName = None,
     round_seconds: RoundSeconds = None,
     restart_seconds: RestartSeconds = None,
+    executor: ExecutorName = None,
     slots: GpuSlots = None,
     gpus_per_node: GpusPerNode = None,
     grace_seconds: GraceSeconds = None,

@@ -30,6 +30,9 @@ RestartSeconds = Annotated[
     float | None,
     typer.Option("--restart-seconds", "--restart", help="Seconds that a start costs a job."),
 ]
+ExecutorName = Annotated[
+    str | None, typer.Option("--executor", help="Where jobs run. Default: local.")
+]
 GpuSlots = Annotated[int | None, typer.Option("--slots", help="GPU slots of this machine.")]
 GpusPerNode = Annotated[
     int | None, typer.Option(help="Emulate several nodes with this many slots each.")

@@ -7,7 +7,6 @@ import numpy as np
 from shockwave.model.view import Floats, Ints, View
 from shockwave.traces.bounds import makespan_lower_bound
 
-
 _REMEMBERED = 20_000  # jobs that have left; older ones no longer move the bound much
 
 

@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from pydantic import (
     BaseModel,
@@ -28,6 +28,7 @@ from pydantic import (
 
 from shockwave.engine.loop import Rounds
 from shockwave.engine.retry import Retries
+from shockwave.executors import live as executors
 from shockwave.model.cluster import Cluster
 from shockwave.model.errors import InputError
 from shockwave.policies import registry as policies
@@ -72,7 +73,7 @@ class ServeConfig(BaseModel):
     round_seconds: float = Field(120.0, gt=0)
     restart_seconds: float = Field(20.0, ge=0)
 
-    executor: Literal["local"] = "local"
+    executor: str = "local"
     slots: int = Field(default_factory=_gpus_of_this_machine, ge=1, le=100_000)
     gpus_per_node: int | None = Field(None, ge=1)  # None: all slots on one node
     grace_seconds: float = Field(30.0, ge=0)
@@ -92,6 +93,13 @@ class ServeConfig(BaseModel):
     def _known_policy(cls, value: str) -> str:
         if value not in policies.available():
             raise ValueError(f"no such policy; there are {', '.join(policies.available())}")
+        return value
+
+    @field_validator("executor")
+    @classmethod
+    def _known_executor(cls, value: str) -> str:
+        if value not in executors.available():
+            raise ValueError(f"no such executor; there are {', '.join(executors.available())}")
         return value
 
     @field_validator("predictor")

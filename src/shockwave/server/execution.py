@@ -6,47 +6,32 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from shockwave.engine.executor import Executor
-from shockwave.executors.local import GangSettings, LocalExecutor
+from shockwave.executors.live import LiveExecutor, Site, create
 from shockwave.executors.local.folder import JobFolder
 from shockwave.model.command import Command
 from shockwave.server.clock import RealClock
 from shockwave.server.config import ServeConfig
 
-
-@dataclass(frozen=True)
-class Site:
-    """What an executor needs to know of the scheduler that it works for."""
-
-    config: ServeConfig
-    command_of: Callable[[str], Command]  # by job id
-    origin_unix: float
-    clock: RealClock
-
-    def unix_time(self) -> float:
-        """The scheduler's own time, which is never set back, as unix seconds."""
-        return self.origin_unix + self.clock.now()
+MakeExecutor = Callable[[Site], LiveExecutor]
 
 
-MakeExecutor = Callable[[Site], Executor]
+def make_executor_of(config: ServeConfig) -> MakeExecutor:
+    """The executor that the settings name."""
+    return lambda site: create(config.executor, site)
 
 
-def make_local_executor(site: Site) -> Executor:
-    """Gangs as processes on this machine, their files in the state directory."""
-    return LocalExecutor(
-        site.config.state_dir,
-        site.config.cluster.nodes,
-        site.command_of,
-        site.origin_unix,
-        settings=GangSettings(grace_seconds=site.config.grace_seconds),
-        clock=site.unix_time,
+def site_of(
+    config: ServeConfig, command_of: Callable[[str], Command], origin_unix: float, clock: RealClock
+) -> Site:
+    """The scheduler's own time goes on evenly even when somebody sets the machine's clock."""
+    return Site(
+        state_dir=config.state_dir,
+        nodes=config.cluster.nodes,
+        command_of=command_of,
+        origin_unix=origin_unix,
+        clock=lambda: origin_unix + clock.now(),
+        grace_seconds=config.grace_seconds,
     )
-
-
-def release_executor(executor: Executor, *, stop_jobs: bool) -> None:
-    """Ends an executor that is to be replaced or not needed any more, if it has an end."""
-    if isinstance(executor, LocalExecutor):
-        executor.shutdown(stop_jobs)
 
 
 @dataclass(frozen=True)

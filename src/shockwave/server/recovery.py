@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from shockwave.engine.arrivals import CancelJob, DrainNode, Request
-from shockwave.engine.executor import Executor
 from shockwave.engine.loop import RoundLoop
+from shockwave.executors.live import LiveExecutor
 from shockwave.model.cluster import Cluster
 from shockwave.model.errors import InputError, JournalError, PolicyError
 from shockwave.model.events import (
@@ -30,7 +30,6 @@ from shockwave.predict.base import Forecast
 from shockwave.server.board import Board
 from shockwave.server.clock import RealClock
 from shockwave.server.config import ServeConfig
-from shockwave.server.execution import release_executor
 from shockwave.server.inbox import Inbox
 from shockwave.server.store import Store, StoreJournal
 from shockwave.server.submissions import spec_of, submission_of
@@ -68,7 +67,7 @@ class Recovery:
         store: Store,
         inbox: Inbox,
         clock: RealClock,
-        make_executor: Callable[[], Executor],
+        make_executor: Callable[[], LiveExecutor],
         origin_unix: float,
     ) -> None:
         self._config = config
@@ -77,7 +76,7 @@ class Recovery:
         self._clock = clock
         self._make_executor = make_executor
         self._origin_unix = origin_unix
-        self._executor: Executor | None = None
+        self._executor: LiveExecutor | None = None
 
     def restore(self) -> tuple[RoundLoop, Board]:
         """Nobody may submit or ask meanwhile.
@@ -120,7 +119,7 @@ class Recovery:
         """Let go of the executor; its jobs run on unless they are to be stopped."""
         executor, self._executor = self._executor, None
         if executor is not None:
-            release_executor(executor, stop_jobs=stop_jobs)
+            executor.shutdown(stop_jobs)
 
     def stop_running_jobs(self, loop: RoundLoop) -> None:
         """Every running job saves and gives up its GPUs; it goes on at the next start."""

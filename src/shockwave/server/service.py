@@ -22,7 +22,7 @@ from shockwave.model.errors import InputError, PolicyError
 from shockwave.server.clock import Interrupted, RealClock
 from shockwave.server.config import ServeConfig
 from shockwave.server.describe import JobFacts
-from shockwave.server.execution import JobFiles, MakeExecutor, Site, make_local_executor
+from shockwave.server.execution import JobFiles, MakeExecutor, make_executor_of, site_of
 from shockwave.server.inbox import Inbox
 from shockwave.server.lock import StateLock, prepare_state_dir
 from shockwave.server.port import Conflict, SchedulerPort
@@ -54,11 +54,9 @@ _JOIN_SECONDS = 60.0  # a round in progress gets this long at shutdown
 class Service(SchedulerPort):
     """Start it, speak to it from any thread, stop it. Not to be started twice."""
 
-    def __init__(
-        self, config: ServeConfig, *, make_executor: MakeExecutor = make_local_executor
-    ) -> None:
+    def __init__(self, config: ServeConfig, *, make_executor: MakeExecutor | None = None) -> None:
         self.config = config
-        self._make_executor = make_executor
+        self._make_executor = make_executor or make_executor_of(config)
         self._lock = StateLock(config.state_dir)
         self._inbox = Inbox()
         self._asking = threading.Lock()  # nobody asks while the past is restored
@@ -99,7 +97,7 @@ class Service(SchedulerPort):
         self._files = JobFiles(self.config.state_dir)
         self.origin_unix = self._store.origin_unix(time.time())
         self._clock = RealClock(self.origin_unix, not_before=self._store.last_time())
-        site = Site(self.config, self._command_of, self.origin_unix, self._clock)
+        site = site_of(self.config, self._command_of, self.origin_unix, self._clock)
         self._recovery = Recovery(
             self.config,
             store=self._store,

@@ -20,11 +20,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 
-from shockwave.engine.executor import Executor, Launch, Poll, Progress, Signal
+from shockwave.engine.executor import Launch, Poll, Progress, Signal
+from shockwave.executors.live import LiveExecutor, Site
 from shockwave.executors.local.folder import JobFolder, Lease
 from shockwave.executors.local.gang.locks import open_lock, try_lock
 from shockwave.executors.local.gangs import Gang, GangSettings, LaunchError, start
@@ -51,7 +52,7 @@ _SUPERVISOR_MARGIN_SECONDS = 10.0  # beyond the grace period, then the executor 
 _GLANCE_SECONDS = 0.02
 
 
-class LocalExecutor(Executor):
+class LocalExecutor(LiveExecutor):
     """Gangs on the GPU slots of ``nodes``, all of them on this (POSIX) machine.
 
     ``root`` holds all state, one folder a job; one executor at a time may use it.
@@ -61,6 +62,8 @@ class LocalExecutor(Executor):
     ``clock`` (unix seconds) and ``sleep`` are passed in. Raises :class:`ExecutorError` if
     ``root`` cannot be used.
     """
+
+    name: ClassVar[str] = "local"
 
     def __init__(
         self,
@@ -86,6 +89,17 @@ class LocalExecutor(Executor):
         self._told_until = 0.0
         self._swept = False
         self._lock = self._take_root()
+
+    @classmethod
+    def at(cls, site: Site) -> Self:
+        return cls(
+            site.state_dir,
+            site.nodes,
+            site.command_of,
+            site.origin_unix,
+            settings=GangSettings(grace_seconds=site.grace_seconds),
+            clock=site.clock,
+        )
 
     # The four verbs.
 

@@ -1,0 +1,73 @@
+"""Live executors by name: the one for this machine, and those that other packages bring.
+
+A package adds an executor by an entry point in the group ``shockwave.executors`` whose value
+is a subclass of :class:`LiveExecutor`, and ``shockwave serve --executor NAME`` uses it.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Self
+
+from shockwave.engine.executor import Executor
+from shockwave.model.cluster import Node
+from shockwave.model.command import Command
+from shockwave.model.errors import InputError
+from shockwave.model.plugins import plug_ins
+
+GROUP = "shockwave.executors"
+
+
+@dataclass(frozen=True)
+class Site:
+    """What a live executor needs to know of the scheduler that it works for."""
+
+    state_dir: Path  # a job's files go to jobs/<id> below it
+    nodes: tuple[Node, ...]
+    command_of: Callable[[str], Command]  # by job id
+    origin_unix: float  # the unix time of second 0
+    clock: Callable[[], float]  # unix seconds, never set back
+    grace_seconds: float  # between asking a job to stop and killing it
+
+
+class LiveExecutor(Executor):
+    """Runs real jobs in real time."""
+
+    name: ClassVar[str]
+
+    @classmethod
+    @abstractmethod
+    def at(cls, site: Site) -> Self:
+        """An executor for this scheduler."""
+
+    @abstractmethod
+    def shutdown(self, stop_jobs: bool) -> None:
+        """Ends the executor: with its jobs, which may save, or without, and they run on."""
+
+
+def available() -> list[str]:
+    """The names of all live executors, built-in ones first."""
+    built_in = list(_built_in())
+    return built_in + [name for name in plug_ins(GROUP, LiveExecutor) if name not in built_in]
+
+
+def create(name: str, site: Site) -> LiveExecutor:
+    """The executor by name. Raises :class:`InputError` naming what exists."""
+    built_in = _built_in()
+    if name in built_in:
+        return built_in[name].at(site)
+    plug_in = plug_ins(GROUP, LiveExecutor).get(name)
+    if plug_in is None:
+        raise InputError(
+            "no such executor", value=name, hint=f"There are: {', '.join(available())}"
+        )
+    return plug_in.create(lambda executor: executor.at(site))
+
+
+def _built_in() -> dict[str, type[LiveExecutor]]:
+    from shockwave.executors.local import LocalExecutor  # it is a LiveExecutor itself
+
+    return {LocalExecutor.name: LocalExecutor}
