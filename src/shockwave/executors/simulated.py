@@ -183,13 +183,18 @@ class SimulatedExecutor(Executor):
         return events
 
     def _progress(self, rows: Ints, seconds: float) -> Progress:
-        work = self._work[rows]
         in_regime = self._epochs_in_regime(rows)
+        told = self._told(in_regime)
+        work = np.where(
+            told == in_regime,
+            self._work[rows],
+            self._regime_start[rows] + told * self._epoch_seconds[rows],
+        )
         productive = work - self._reported[rows]
         self._reported[rows] = work
         return Progress(
             handle=rows,
-            epochs_done=self._regime_epoch[rows] + self._told(in_regime),
+            epochs_done=self._regime_epoch[rows] + told,
             configuration=self._configuration[rows],
             epoch_seconds=np.where(in_regime >= 1.0 - _PART, self._epoch_seconds[rows], np.nan),
             productive_seconds=productive,
