@@ -35,7 +35,7 @@ PATIENCE_SECONDS = 900.0
 
 def submission(number: int, epoch_seconds: float) -> dict[str, Any]:
     """Gangs of one and two, short and long, all free to double their batch."""
-    epochs = 6 + (number * 5) % 14
+    epochs, gpus = 6 + (number * 5) % 14, 2 if number % 4 == 0 else 1
     return {
         "name": f"sgd-{number}",
         "command": [
@@ -43,11 +43,11 @@ def submission(number: int, epoch_seconds: float) -> dict[str, Any]:
             "--epoch-seconds", str(epoch_seconds), "--seed", str(number),
         ],
         "workdir": str(JOB.parent),
-        "gpus": 2 if number % 4 == 0 else 1,
+        "gpus": gpus,
         "epochs": epochs,
         "adaptation": "gns",
         "batch_sizes": [32, 64, 128, 256],
-        "model": "sgd",
+        "model": "pair" if gpus == 2 else "single",
     }  # fmt: skip
 
 
