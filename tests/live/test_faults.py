@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 from collections import Counter
@@ -28,17 +29,21 @@ def scheduler(tmp_path: Path) -> Iterator[Scheduler]:
 def damage_a_checkpoint(scheduler: Scheduler) -> str:
     """Flips a byte in the newest checkpoint of a job that has two; returns the job."""
 
-    def saved() -> list[Path]:
-        folders = [scheduler.folder(job["id"]) / "checkpoints" for job in scheduler.jobs()
-                   if job["state"] in ("waiting", "running")]  # fmt: skip
-        return [f for f in folders if len(list(f.glob("ckpt-*"))) >= 2]
+    def damage() -> str | None:
+        for job in scheduler.jobs():
+            if job["state"] in ("waiting", "running"):
+                saved = sorted((scheduler.folder(job["id"]) / "checkpoints").glob("ckpt-*"))
+                with contextlib.suppress(FileNotFoundError):  # the job saves meanwhile
+                    if len(saved) >= 2:
+                        newest = max(saved, key=lambda path: path.stat().st_mtime_ns)
+                        content = bytearray(newest.read_bytes())
+                        content[len(content) // 2] ^= 0xFF
+                        newest.write_bytes(content)
+                        return str(job["id"])
+        return None
 
-    folder = wait_for(saved, "a job with two checkpoints")[0]
-    newest = max(folder.glob("ckpt-*"), key=lambda path: path.stat().st_mtime_ns)
-    content = bytearray(newest.read_bytes())
-    content[len(content) // 2] ^= 0xFF
-    newest.write_bytes(content)
-    return str(folder.parent.name)
+    damaged: str = wait_for(damage, "a job with two checkpoints")
+    return damaged
 
 
 def test_everything_completes_although_everything_is_killed(scheduler: Scheduler) -> None:
