@@ -162,6 +162,22 @@ def test_faults_are_injected(trace: Path, tmp_path: Path) -> None:
     assert json.loads(out.read_text())[0]["restarts"] == 1
 
 
+def test_a_journal_is_written_and_replays_to_the_same_figures(trace: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    done = shockwave("simulate", trace, "--gpus", 4, "-p", "las", "--journal", path)
+    assert done.returncode == 0, done.stderr
+    replayed = shockwave("replay", path, "--json")
+    figures = json.loads(replayed.stdout)["figures"]
+    assert all(abs(figure["relative_difference"]) < 1e-9 for figure in figures.values())
+
+
+def test_a_journal_of_several_runs_is_refused(trace: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    done = shockwave("simulate", trace, "--gpus", 4, "-p", "las", "-p", "fifo", "--journal", path)
+    assert_one_line(done, "--journal", "2 were asked for")
+    assert not path.exists()
+
+
 def assert_one_line(done: subprocess.CompletedProcess[str], *words: str) -> None:
     assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
     lines = done.stderr.strip().splitlines()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shockwave.plan.explain import bids_at, expected_starts, first_bids
+from shockwave.plan.explain import expected_starts, first_bids
 from shockwave.plan.market import (
     PiecewiseLog,
     budgets,
@@ -72,6 +72,5 @@ def test_bids_and_starts_explain_a_plan() -> None:
     values = np.array([[0.0, 1.0, 3.0], [0.0, 4.0, 5.0]])
     gpus = np.array([1, 2])
     assert first_bids(values, gpus).tolist() == [1.5, 2.0]
-    assert bids_at(values, gpus, np.array([1, 2])).tolist() == [2.0, 0.0]
     schedule = np.array([[False, True], [True, False], [False, False]])
     assert expected_starts(schedule, 1000.0, 120.0).tolist() == [1120.0, 1000.0, 1240.0]

@@ -12,6 +12,7 @@ from shockwave.cli.predict import predict
 from shockwave.cli.replay import replay
 from shockwave.cli.serve import serve
 from shockwave.cli.simulate import simulate
+from shockwave.cli.token import token
 from shockwave.version import __version__
 
 app = typer.Typer(
@@ -28,6 +29,7 @@ app.command()(serve)
 live.register(app)
 app.command()(replay)
 app.command()(config)
+app.command()(token)
 
 
 def _print_version(wanted: bool) -> None:

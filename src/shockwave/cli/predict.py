@@ -54,7 +54,21 @@ def predict(
 
 def _table(scores: list[Score], title: str) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    for header in ("predictor", "progress", "cases", "MAE", "MAE / runtime", "CRPS", "in 80 %"):
+    table.caption = (
+        "in 80 %: the truth lies within [q10, q90]. PIT 80 %: the same, but a forecast that is "
+        "certain and right counts 0.8."
+    )
+    table.caption_justify = "left"
+    for header in (
+        "predictor",
+        "progress",
+        "cases",
+        "MAE",
+        "MAE / runtime",
+        "CRPS",
+        "in 80 %",
+        "PIT 80 %",
+    ):
         table.add_column(header, justify="left" if header == "predictor" else "right")
     for row in scores:
         table.add_row(
@@ -64,6 +78,7 @@ def _table(scores: list[Score], title: str) -> Table:
             duration(row.mae_seconds),
             f"{row.mae_relative:.1%}",
             duration(row.crps_seconds),
+            f"{row.closed_coverage_80:.0%}",
             f"{row.coverage_80:.0%}",
         )
     return table

@@ -41,6 +41,7 @@ class Run:
     predictor: str | None = None
     faults: tuple[Fault, ...] = ()
     solver: Solver = "prices"
+    journal: Path | None = None  # where to write its events
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,6 @@ def execute(
     *,
     on_progress: Callable[[int], None] | None = None,
     observers: Sequence[Observer] = (),
-    journal_path: Path | None = None,
 ) -> RunResult:
     """Simulate and measure one run."""
     jobs = load_jobs(run.trace, run.seed)
@@ -92,8 +92,8 @@ def execute(
         on_progress=on_progress,
     )
     wall_seconds = time.perf_counter() - start
-    if journal_path is not None:
-        with FileJournal(journal_path) as file:
+    if run.journal is not None:
+        with FileJournal(run.journal) as file:
             for event in journal.events:
                 file.append(event)
     history = fold_history(journal.events)

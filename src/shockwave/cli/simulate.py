@@ -76,6 +76,10 @@ def simulate(
     explain: Annotated[
         str | None, typer.Option(help="Tell the story of this job (id) under each policy.")
     ] = None,
+    journal: Annotated[
+        Path | None,
+        typer.Option(help="Write all events of one policy's run here (JSON Lines), to replay."),
+    ] = None,
     report: Annotated[Path | None, typer.Option(help="Write a report to this HTML file.")] = None,
 ) -> None:
     """Simulate a workload under one or several policies and compare them."""
@@ -85,7 +89,7 @@ def simulate(
             policies.create(name)  # a wrong name is an error before anything runs
         if predictor is not None and predictor not in predictors.names():
             predictors.create(predictor)
-        for path in (json_path, report):
+        for path in (json_path, report, journal):
             if path is not None:
                 check_writable(path)
         cluster = Cluster.uniform(gpus, gpus_per_node)
@@ -97,13 +101,19 @@ def simulate(
             else tuple(read_faults(faults, cluster, {job.spec.id for job in jobs}))
         )
         runs = [
-            Run(trace, name, seed + offset, cluster, rounds, predictor, injected, solver)
+            Run(trace, name, seed + offset, cluster, rounds, predictor, injected, solver, journal)
             for name in names
             for offset in range(seeds)
         ]
         if explain is not None:
             _tell_story(explain, runs[::seeds], jobs)
             return
+        if journal is not None and len(runs) > 1:
+            raise InputError(
+                f"a journal is of one run, but {len(runs)} were asked for",
+                place="--journal",
+                hint="Choose one --policy and no --seeds",
+            )
         results = _execute(runs, workers)
         groups = [results[i : i + seeds] for i in range(0, len(results), seeds)]
         rows = [_row(group) for group in groups]

@@ -6,10 +6,12 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from types import TracebackType
+from typing import TextIO
 
 from shockwave.model.errors import JournalError
 from shockwave.model.events import Event, from_record, to_record
+from shockwave.model.files import atomic_writer
 
 
 class Journal(ABC):
@@ -33,19 +35,25 @@ class MemoryJournal(Journal):
 
 
 class FileJournal(Journal):
-    """Writes one JSON object a line; a context manager that flushes at the end."""
+    """Writes one JSON object a line; a context manager. After an error there is no file."""
 
     def __init__(self, path: Path) -> None:
-        self._file: IO[str] = path.open("w", encoding="utf-8")
+        self._writer = atomic_writer(path)
 
     def append(self, event: Event) -> None:
         self._file.write(json.dumps(to_record(event), separators=(",", ":")) + "\n")
 
     def __enter__(self) -> FileJournal:
+        self._file: TextIO = self._writer.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._writer.__exit__(kind, error, trace)
 
 
 def read_journal(path: Path) -> Iterator[Event]:

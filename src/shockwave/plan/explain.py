@@ -38,14 +38,6 @@ def first_bids(values: Floats, gpus: Ints) -> Floats:
     return np.asarray(gain.max(axis=1, initial=0.0) / gpus)
 
 
-def bids_at(values: Floats, gpus: Ints, rounds: Ints) -> Floats:
-    """[job] welfare per GPU-round of one round more than ``rounds``, zero at the window's end."""
-    window = values.shape[1] - 1
-    job = np.arange(len(values))
-    more = values[job, np.minimum(rounds + 1, window)]
-    return np.asarray((more - values[job, rounds]) / gpus)
-
-
 def expected_starts(schedule: Bools, now: float, round_seconds: float) -> Floats:
     """[job] start of the first round in which it runs, in seconds since the run began.
 

@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from shockwave.model.view import Bools, Floats, Ints, View
-from shockwave.plan.explain import Explanation, bids_at, expected_starts
+from shockwave.plan.explain import Explanation, expected_starts, first_bids
 from shockwave.plan.market import (
     PiecewiseLog,
     budgets,
@@ -158,7 +158,7 @@ class ShockwaveNsdi23(Policy):
         )
         return Explanation(
             price=float(plan.price[0]),
-            bid=bids_at(self._values, view.gpus, np.zeros(len(view), dtype=np.int64)),
+            bid=first_bids(self._values, view.gpus),
             expected_start=start,
             finish_low=low,
             finish=middle,
