@@ -22,7 +22,7 @@ from tests.server.services import (
     wait_for,
 )
 
-from shockwave.executors.local.folder import JobFolder
+from shockwave.executors.gangs.folder import JobFolder
 from shockwave.model.events import (
     Event,
     JobCancelled,

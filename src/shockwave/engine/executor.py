@@ -13,6 +13,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from shockwave.model.cluster import Node
 from shockwave.model.events import Event, Placement
 from shockwave.model.job import JobSpec
 from shockwave.model.view import Floats, Ints
@@ -100,6 +101,22 @@ class Executor(ABC):
 
         Whatever became of them in the meantime is told by the next ``poll``.
         """
+
+    def nodes(self) -> tuple[Node, ...] | None:
+        """The nodes that are up now; None if the executor does not know them itself."""
+        return None
+
+    def nodes_for(self, job: JobSpec) -> frozenset[str] | None:
+        """The nodes that a job may use; None for all. Asked when the job is to start."""
+        return None
+
+    def away(self) -> str | None:
+        """Why nothing can be ordered now: the engine underneath does not answer.
+
+        What runs goes on running then, and ``signal`` and ``poll`` keep working. None as long
+        as orders can be carried out.
+        """
+        return None
 
     def quiet_until(self) -> float:
         """A time before which nothing will happen by itself; the present if unknown.

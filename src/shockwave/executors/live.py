@@ -7,8 +7,8 @@ is a subclass of :class:`LiveExecutor`, and ``shockwave serve --executor NAME`` 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -31,6 +31,8 @@ class Site:
     origin_unix: float  # the unix time of second 0
     clock: Callable[[], float]  # unix seconds, never set back
     grace_seconds: float  # between asking a job to stop and killing it
+    start_seconds: float = 60.0  # that an engine may take to start a gang, then it is withdrawn
+    options: Mapping[str, str] = field(default_factory=dict)  # settings of the executor's own
 
 
 class LiveExecutor(Executor):
@@ -42,6 +44,10 @@ class LiveExecutor(Executor):
     @abstractmethod
     def at(cls, site: Site) -> Self:
         """An executor for this scheduler."""
+
+    @abstractmethod
+    def nodes(self) -> tuple[Node, ...] | None:
+        """The nodes that are up now; None while the engine does not answer."""
 
     @abstractmethod
     def shutdown(self, stop_jobs: bool) -> None:

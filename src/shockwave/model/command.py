@@ -8,8 +8,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A program, started once per GPU of the gang in ``workdir`` with ``env`` added."""
+    """A program, started once per GPU of the gang in ``workdir`` with ``env`` added.
+
+    ``options`` are for the engine that starts it, for example a Slurm partition.
+    """
 
     argv: tuple[str, ...]
     workdir: str
     env: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)

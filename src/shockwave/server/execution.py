@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from shockwave.executors.gangs.folder import JobFolder
 from shockwave.executors.live import LiveExecutor, Site, create
-from shockwave.executors.local.folder import JobFolder
 from shockwave.model.command import Command
 from shockwave.server.clock import RealClock
 from shockwave.server.config import ServeConfig

@@ -14,10 +14,10 @@ import pytest
 from tests.executors.local import harness
 
 from shockwave.engine.executor import Launch, Signal
+from shockwave.executors.gangs.folder import JobFolder
+from shockwave.executors.gangs.supervisor.processes import start_ticks
 from shockwave.executors.local import GangSettings
-from shockwave.executors.local.folder import JobFolder
-from shockwave.executors.local.gang.processes import start_ticks
-from shockwave.executors.local.ranks import Slots
+from shockwave.executors.local.slots import Slots
 from shockwave.model.cluster import Node
 from shockwave.model.command import Command
 from shockwave.model.errors import ExecutorError, InputError
@@ -100,7 +100,7 @@ def test_gangs_that_run_at_once_never_see_the_same_gpu(tmp_path: Path) -> None:
 
 def test_slots_may_stand_for_other_devices(tmp_path: Path) -> None:
     slots = Slots(tmp_path, (Node("n0", 1), Node("n1", 2)), ["GPU-a", "GPU-b", "GPU-c"])
-    ranks = slots.variables((("n1", (1,)), ("n0", (0,))), {})
+    ranks = slots.part((("n1", (1,)), ("n0", (0,))), {}).ranks
     assert [rank["CUDA_VISIBLE_DEVICES"] for rank in ranks] == ["GPU-c", "GPU-a"]
     with pytest.raises(InputError, match="a device for each of 2 GPU slots"):
         Slots(tmp_path, (Node("n0", 2),), ["GPU-a"])

@@ -14,8 +14,8 @@ import pytest
 from tests.executors.local import harness
 
 from shockwave.engine.executor import Known
-from shockwave.executors.local.folder import JobFolder, Lease
-from shockwave.executors.local.gang.locks import open_lock, try_lock
+from shockwave.executors.gangs.folder import JobFolder, Lease
+from shockwave.executors.gangs.supervisor.locks import open_lock, try_lock
 from shockwave.model.errors import ExecutorError
 from shockwave.model.events import JobFinished, JobStopped, RegimeChanged, StopReason
 
@@ -50,7 +50,7 @@ def test_jobs_survive_the_scheduler_and_every_epoch_counts_once(tmp_path: Path) 
         os.killpg(scheduler.pid, signal.SIGKILL)  # with whatever shares its process group
         scheduler.wait()
     # One job ends while nobody looks.
-    harness.wait_until((root / "jobs" / "short" / "exit-1.json").exists)
+    harness.wait_until((root / "jobs" / "short" / "exit-1-0.json").exists)
 
     first_epoch_seconds = reported_epochs(root, "long")[0][1]
     known = Known(1.0, 0.0, 32, first_epoch_seconds, 0.1)
@@ -123,7 +123,7 @@ def test_a_restart_of_the_machine_is_not_the_jobs_fault(tmp_path: Path) -> None:
         "ranks": [],
         "leader_start_ticks": None,
     }
-    (folder.path / "process.json").write_text(json.dumps(who))
+    (folder.path / "process-0.json").write_text(json.dumps(who))
     with harness.executor(tmp_path / "root", {}) as executor:
         executor.adopt([harness.order("a")])
         watch = harness.watch(executor)

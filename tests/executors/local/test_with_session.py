@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.executors.local import harness
 
-from shockwave.executors.local.folder import JobFolder
+from shockwave.executors.gangs.folder import JobFolder
 from shockwave.model.command import Command
 from shockwave.model.events import JobFinished, JobStopped, RegimeChanged
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shockwave.executors.local.ledger import Entered, Ledger
-from shockwave.executors.local.reports import EVENTS, Report, ReportFile, parse
+from shockwave.executors.gangs.ledger import Entered, Ledger
+from shockwave.executors.gangs.reports import EVENTS, Report, ReportFile, parse
 
 
 def fold(*reports: tuple[str, int, int | None, float | None]) -> Ledger:

@@ -1,14 +1,16 @@
-"""Runs the ranks of one gang, keeps their output, and writes down how they ended.
+"""Runs the ranks of one gang on one node, keeps their output, writes down how they ended.
 
-Started by the executor in a session of its own, it belongs to nobody afterwards: the scheduler
-may be killed and come back, the gang runs on. In order:
+Started by an engine in a session of its own, it belongs to nobody afterwards: the scheduler may
+be killed and come back, the gang runs on. In order:
 
-1. write ``process.json``: who is running;
-2. wait until the GPU slots are free (their last gang may still be saving);
+1. write ``process-<part>.json``: who is running;
+2. wait until the GPU slots are free (their last gang may still be saving), where they are locks,
+   and until the first part of the gang has said where the ranks meet;
 3. start one process per rank, all in one process group;
 4. when asked to stop (SIGTERM, ``lease.json`` says so, or a newer launch has taken over): SIGTERM
-   to the group, and SIGKILL after the grace period; the same when a rank fails;
-5. end whatever the ranks left behind, write ``exit-<generation>.json``, end.
+   to the group, and SIGKILL after the grace period; the same when a rank fails, here or on
+   another node of the gang;
+5. end whatever the ranks left behind, write ``exit-<generation>-<part>.json``, end.
 """
 
 from __future__ import annotations
@@ -36,23 +38,28 @@ from .processes import (
 )
 from .rotating_log import RotatingLog
 
+FAILED = 1  # exit code: a rank failed
+NOT_SEEN = 72  # exit code: this node does not see the job's folder
+
 _GLANCE_SECONDS = 0.5  # how often the lease is looked at; signals are noticed at once
+_RENDEZVOUS_SECONDS = 0.1  # how often is looked whether the first part has started
 _SLOT_SECONDS = 0.03  # how often a slot that is not free yet is tried again
+_SEEN_WITHIN_SECONDS = 30.0  # until then the launch record must be visible on this node
 _CRASH_GRACE_SECONDS = 5.0  # what the other ranks get when one has failed
 _DRAIN_SECONDS = 2.0  # for output that is still on its way when all ranks have ended
 
 
 class Supervisor:
-    """One gang, from its start to its exit file."""
+    """One part of a gang, from its start to its exit file."""
 
-    def __init__(self, folder: Path, generation: int, alive_lock: int) -> None:
-        order = read_json(folder / f"launch-{generation}.json")
-        if order is None:
-            raise SystemExit(f"{folder}/launch-{generation}.json is missing or damaged")
+    def __init__(self, folder: Path, generation: int, part: int, locks: list[int]) -> None:
         self._folder = folder
         self._generation = generation
-        self._order: dict[str, Any] = order
-        self._locks = [alive_lock]  # inherited by the ranks: held while any of them lives
+        self._part = part
+        self._order: dict[str, Any] = _launch_record(folder, generation)
+        self._mine: dict[str, Any] = self._order["parts"][part]
+        self._siblings = [n for n in range(len(self._order["parts"])) if n != part]
+        self._locks = locks  # inherited by the ranks: held while any of them lives
         self._ranks: list[subprocess.Popen[bytes]] = []
         self._logs: dict[int, RotatingLog] = {}
         self._selector = selectors.DefaultSelector()
@@ -61,24 +68,29 @@ class Supervisor:
         self._deadline: float | None = None  # monotonic; when SIGTERM turns into SIGKILL
         self._killed = False
         self._failed_rank: int | None = None
+        self._sibling_failed = False
         self._error: str | None = None
         self._ranks_started: float | None = None
 
-    def run(self) -> None:
+    def run(self) -> bool:
+        """Whether it ended as it should: by itself without a failure, or because it was asked."""
         self._listen()
         adopt_orphans()
         self._tell_who_runs()
         try:
-            if self._take_slots():
-                self._start_ranks()
+            port = self._meeting_point() if self._take_slots() else None
+            if port is not None:
+                self._start_ranks(port)
                 self._watch()
         except Exception as error:  # whatever it is, the gang must end and somebody must know
             self._error = f"its supervisor failed: {error!r}"
         self._sweep()
         self._drain()
         self._tell_how_it_ended()
+        failed = any(rank.returncode for rank in self._ranks)
+        return self._error is None and (self._asked or not failed)
 
-    # Signals and the lease.
+    # Signals, the lease, and the other parts.
 
     def _listen(self) -> None:
         reading, writing = socket.socketpair()
@@ -114,6 +126,25 @@ class Supervisor:
         if generation > self._generation or (generation == self._generation and lease.get("stop")):
             self._asked = True
 
+    def _look_at_siblings(self) -> None:
+        """What ended on another node of the gang ends here as well, unless it was done."""
+        for part in list(self._siblings):
+            path = self._folder / f"exit-{self._generation}-{part}.json"
+            record = read_json(path) if path.exists() else None
+            if record is None:
+                continue
+            self._siblings.remove(part)
+            codes = record.get("codes")
+            if record.get("asked"):
+                self._asked = True
+            elif record.get("error") or not codes or any(codes):
+                self._sibling_failed = True
+
+    def _must_end(self) -> bool:
+        self._look_at_lease()
+        self._look_at_siblings()
+        return self._asked or self._sibling_failed
+
     # Start.
 
     def _tell_who_runs(self, ranks: tuple[int, ...] = ()) -> None:
@@ -128,30 +159,44 @@ class Supervisor:
             "leader_start_ticks": start_ticks(ranks[0]) if ranks else None,
         }
         with suppress(OSError):  # the lock tells who lives, even on a full disk
-            write_json(self._folder / "process.json", record)
+            write_json(self._folder / f"process-{self._part}.json", record)
 
     def _take_slots(self) -> bool:
         """False if asked to stop before all slots were free."""
-        for path in sorted(self._order["slot_locks"]):  # one order for all: no deadlock
+        for path in sorted(self._mine["slot_locks"]):  # one order for all: no deadlock
             descriptor = open_lock(Path(path))
             self._locks.append(descriptor)
             while not try_lock(descriptor):
-                self._look_at_lease()
-                if self._asked:
+                if self._must_end():
                     return False
                 self._wait(_SLOT_SECONDS)
-        self._look_at_lease()
-        return not self._asked
+        return not self._must_end()
 
-    def _start_ranks(self) -> None:
+    def _meeting_point(self) -> int | None:
+        """The port at which the ranks meet; None if asked to stop before it was known."""
+        path = self._folder / f"rendezvous-{self._generation}.json"
+        if self._part == 0:
+            port = _free_port(self._order["master_addr"])
+            if self._siblings:
+                write_json(path, {"port": port})
+            return port
+        while not self._must_end():
+            record = read_json(path)
+            if record is not None:
+                return int(record["port"])
+            self._wait(_RENDEZVOUS_SECONDS)
+        return None
+
+    def _start_ranks(self, port: int) -> None:
         workdir = self._order["workdir"]
         if not os.path.isdir(workdir):
             self._error = f"the working directory does not exist: {workdir}"
             return
-        port = str(_free_port())
         self._ranks_started = time.time()
-        for number, variables in enumerate(self._order["ranks"]):
-            environment = {**os.environ, **variables, "MASTER_PORT": port}
+        meeting = {"MASTER_ADDR": self._order["master_addr"], "MASTER_PORT": str(port)}
+        base = {**os.environ, **self._order["env"], **meeting}
+        for variables, device in zip(self._mine["ranks"], self._devices(), strict=True):
+            environment = {**base, **device, **variables}
             try:
                 rank = subprocess.Popen(
                     self._order["argv"],
@@ -167,8 +212,16 @@ class Supervisor:
                 self._error = f"cannot start {self._order['argv'][0]!r}: {error}"
                 return
             self._ranks.append(rank)
-            self._keep_output(number, rank.stdout)
+            self._keep_output(int(variables["RANK"]), rank.stdout)
         self._tell_who_runs(tuple(rank.pid for rank in self._ranks))
+
+    def _devices(self) -> list[dict[str, str]]:
+        """One GPU a rank, where the engine has given this part as many as it has ranks."""
+        ranks = len(self._mine["ranks"])
+        given = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+        if len(given) < ranks or not all(given):
+            return [{} for _ in range(ranks)]
+        return [{"CUDA_VISIBLE_DEVICES": device} for device in given[:ranks]]
 
     def _keep_output(self, number: int, output: IO[bytes] | None) -> None:
         assert output is not None
@@ -184,10 +237,10 @@ class Supervisor:
         """Until every rank has ended."""
         while self._note_ends() and self._error is None:
             if self._deadline is None:
-                self._look_at_lease()
+                self._must_end()
                 if self._asked:
                     self._end_in(self._order["grace_seconds"])
-                elif self._failed_rank is not None:
+                elif self._failed_rank is not None or self._sibling_failed:
                     self._end_in(min(_CRASH_GRACE_SECONDS, self._order["grace_seconds"]))
             elif not self._killed and time.monotonic() >= self._deadline:
                 self._killed = True
@@ -199,10 +252,10 @@ class Supervisor:
 
     def _note_ends(self) -> bool:
         """Whether any rank still runs; remembers which one failed first."""
-        for number, rank in enumerate(self._ranks):
+        for variables, rank in zip(self._mine["ranks"], self._ranks, strict=False):
             known = rank.returncode is not None
             if not known and rank.poll() and self._failed_rank is None and self._deadline is None:
-                self._failed_rank = number
+                self._failed_rank = int(variables["RANK"])
         return any(rank.returncode is None for rank in self._ranks)
 
     def _end_in(self, grace_seconds: float) -> None:
@@ -254,6 +307,7 @@ class Supervisor:
     def _tell_how_it_ended(self) -> None:
         record = {
             "generation": self._generation,
+            "node": self._mine["node"],
             "codes": [rank.returncode for rank in self._ranks],
             "failed_rank": self._failed_rank,
             "asked": self._asked,
@@ -262,7 +316,7 @@ class Supervisor:
             "ranks_started": self._ranks_started,
             "ended": time.time(),
         }
-        path = self._folder / f"exit-{self._generation}.json"
+        path = self._folder / f"exit-{self._generation}-{self._part}.json"
         for attempt in range(5):  # the disk may be full for a moment
             try:
                 write_json(path, record)
@@ -272,12 +326,34 @@ class Supervisor:
                 time.sleep(0.2 * attempt)
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+def _launch_record(folder: Path, generation: int) -> dict[str, Any]:
+    """A file that another machine has just written may take a moment to be seen here."""
+    path = folder / f"launch-{generation}.json"
+    deadline = time.monotonic() + _SEEN_WITHIN_SECONDS
+    while True:
+        record = read_json(path)
+        if record is not None:
+            return record
+        lease = read_json(folder / "lease.json") or {}
+        if lease.get("generation", generation) != generation:
+            print(f"launch {generation} is not wanted any more", file=sys.stderr)
+            raise SystemExit(0)
+        if time.monotonic() >= deadline:
+            print(f"{path} cannot be read on {socket.gethostname()}", file=sys.stderr)
+            raise SystemExit(NOT_SEEN)
+        time.sleep(_SLOT_SECONDS)
+
+
+def _free_port(address: str) -> int:
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError:  # the address that others use may be another than this node knows
+            probe.bind(("", 0))
         return int(probe.getsockname()[1])
 
 
 def main() -> None:
-    folder, generation, alive_lock = sys.argv[1:4]
-    Supervisor(Path(folder), int(generation), int(alive_lock)).run()
+    folder, generation, part, *locks = sys.argv[1:]
+    supervisor = Supervisor(Path(folder), int(generation), int(part), [int(n) for n in locks])
+    raise SystemExit(0 if supervisor.run() else FAILED)

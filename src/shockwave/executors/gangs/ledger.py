@@ -11,7 +11,7 @@ import math
 import statistics
 from dataclasses import dataclass
 
-from shockwave.executors.local.reports import Report
+from shockwave.executors.gangs.reports import Report
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shockwave.executors.local.gang.files import open_plain
+from shockwave.executors.gangs.supervisor.files import open_plain
 
 logger = logging.getLogger(__name__)
 

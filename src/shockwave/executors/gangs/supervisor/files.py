@@ -12,20 +12,26 @@ from typing import Any, BinaryIO
 _MOST_BYTES = 1 << 24
 
 
-def write_json(path: Path, record: dict[str, Any]) -> None:
-    """Replaces ``path``; it is on the disk when this returns. Raises :class:`OSError`."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+def write_json(path: Path, record: dict[str, Any], *, durable: bool = True) -> None:
+    """Replaces ``path``; if ``durable`` it is on the disk then. Raises :class:`OSError`."""
+    temporary = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}.tmp")
     try:
         with temporary.open("w", encoding="utf-8") as file:
             json.dump(record, file)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
         with suppress(OSError):
             temporary.unlink()
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
+    if durable:
+        _sync_folder(path.parent)
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:

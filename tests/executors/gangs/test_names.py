@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.executors.local import harness
 
-from shockwave.executors.local.names import file_name
+from shockwave.executors.gangs.names import file_name
 from shockwave.model.cluster import Node
 from shockwave.model.events import JobFinished, JobStopped
 

@@ -1,11 +1,12 @@
-"""Who the ranks of a gang are, and which GPU each of them sees."""
+"""Which GPU slots there are, and which of them each rank of a gang sees."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from shockwave.executors.local.names import file_name
+from shockwave.executors.gangs.launch import Part, rank_variables
+from shockwave.executors.gangs.names import file_name
 from shockwave.model.cluster import Node
 from shockwave.model.errors import InputError
 from shockwave.model.events import Placement
@@ -47,31 +48,14 @@ class Slots:
                 return f"node {node_id} has {node.gpus} slots, not {slots}"
         return None if any(slots for _, slots in placement) else "a gang needs at least one GPU"
 
-    def locks(self, placement: Placement) -> list[Path]:
-        """The files that stand for the slots: whoever locks one has the GPU."""
+    def part(self, placement: Placement, shared: Mapping[str, str]) -> Part:
+        """All ranks of a gang: however many nodes it spans, they share this machine."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        return [
-            self._folder / f"{file_name(node)}-{slot}.lock"
-            for node, slots in placement
-            for slot in slots
-        ]
-
-    def variables(self, placement: Placement, shared: Mapping[str, str]) -> list[dict[str, str]]:
-        """The environment of every rank, in order; the port is found when the ranks start."""
         ranks: list[dict[str, str]] = []
-        world_size = sum(len(slots) for _, slots in placement)
-        for node_rank, (node, slots) in enumerate(placement):
-            for local_rank, slot in enumerate(slots):
-                ranks.append(
-                    {
-                        **shared,
-                        "RANK": str(len(ranks)),
-                        "LOCAL_RANK": str(local_rank),
-                        "GROUP_RANK": str(node_rank),
-                        "WORLD_SIZE": str(world_size),
-                        "LOCAL_WORLD_SIZE": str(len(slots)),
-                        "MASTER_ADDR": "127.0.0.1",
-                        "CUDA_VISIBLE_DEVICES": self._devices[self._first_device[node] + slot],
-                    }
-                )
-        return ranks
+        locks: list[str] = []  # files that stand for the slots: whoever locks one has the GPU
+        for (node, slots), known in zip(placement, rank_variables(placement), strict=True):
+            for slot, variables in zip(slots, known, strict=True):
+                device = self._devices[self._first_device[node] + slot]
+                ranks.append({**shared, **variables, "CUDA_VISIBLE_DEVICES": device})
+                locks.append(str(self._folder / f"{file_name(node)}-{slot}.lock"))
+        return Part(", ".join(node for node, _ in placement), ranks, locks)

@@ -1,15 +1,17 @@
-"""A job as the local executor keeps it: what it achieved, and what the scheduler knows of it."""
+"""A job as a live executor keeps it: what it achieved, and what the scheduler knows of it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
-from shockwave.engine.executor import Known
-from shockwave.executors.local.folder import JobFolder
-from shockwave.executors.local.gangs import Gang
-from shockwave.executors.local.ledger import Entered, Ledger
-from shockwave.executors.local.outcome import Ending, Outcome
-from shockwave.executors.local.reports import ReportFile
+import numpy as np
+
+from shockwave.engine.executor import Known, Progress
+from shockwave.executors.gangs.folder import JobFolder
+from shockwave.executors.gangs.gang import Gang
+from shockwave.executors.gangs.ledger import Entered, Ledger
+from shockwave.executors.gangs.outcome import Ending, Outcome
+from shockwave.executors.gangs.reports import ReportFile
 from shockwave.model.job import JobSpec
 
 
@@ -25,7 +27,15 @@ class ProgressRow:
     held_seconds: float
 
 
-class LocalJob:
+def columns(rows: list[ProgressRow]) -> Progress:
+    """Rows as the columns that the loop takes."""
+    if not rows:
+        return Progress.none()
+    names = [field.name for field in fields(ProgressRow)]
+    return Progress(**{name: np.array([getattr(row, name) for row in rows]) for name in names})
+
+
+class LiveJob:
     """Accounts for a job over all its launches; told are differences to what is known."""
 
     def __init__(self, handle: int, spec: JobSpec, folder: JobFolder) -> None:

@@ -3,10 +3,11 @@
 ::
 
     lease.json                  the right to run, for the job to read
-    launch-<generation>.json    what the supervisor of that launch runs
-    alive-<generation>.lock     held while any process of that launch lives
-    process.json                who runs: process ids with their start times
-    exit-<generation>.json      how that launch ended
+    launch-<generation>.json    what the supervisors of that launch run, one part a node
+    alive-<generation>.lock     held while any process of that launch lives, on one machine
+    rendezvous-<generation>.json  where the ranks of that launch meet, if on several nodes
+    process-<part>.json         who runs: process ids with their start times
+    exit-<generation>-<part>.json  how that part of that launch ended
     reports-<generation>.jsonl  what the job reported
     checkpoints/                what the job saved
     logs/rank-<r>.log[.1 ...]   what the ranks wrote, rotated; supervisor.log beside them
@@ -21,9 +22,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from shockwave.executors.local.gang.files import read_json, write_json
-from shockwave.executors.local.gang.locks import is_held
-from shockwave.executors.local.names import file_name
+from shockwave.executors.gangs.names import file_name
+from shockwave.executors.gangs.supervisor.files import read_json, write_json
+from shockwave.executors.gangs.supervisor.locks import is_held
 from shockwave.model.errors import ExecutorError
 
 _CHECKPOINT = re.compile(r"ckpt-g(\d+)-e(\d+)-(\d+)\..+")
@@ -103,8 +104,9 @@ class JobFolder:
             )
         return None
 
-    def write_lease(self, lease: Lease) -> None:
-        self._write("lease.json", asdict(lease))
+    def write_lease(self, lease: Lease, *, durable: bool = True) -> None:
+        """Not ``durable`` where losing it to a power failure costs nothing: a renewal."""
+        self._write("lease.json", asdict(lease), durable=durable)
 
     def launch_record(self, generation: int) -> dict[str, Any] | None:
         return read_json(self.path / f"launch-{generation}.json")
@@ -112,9 +114,9 @@ class JobFolder:
     def write_launch_record(self, generation: int, record: dict[str, Any]) -> None:
         self._write(f"launch-{generation}.json", record)
 
-    def processes(self, generation: int) -> Processes | None:
+    def processes(self, generation: int, part: int = 0) -> Processes | None:
         """Who runs, if that is this generation."""
-        record = read_json(self.path / "process.json")
+        record = read_json(self.path / f"process-{part}.json")
         if record is None or record.get("generation") != generation:
             return None
         with suppress(KeyError, TypeError, ValueError):
@@ -128,8 +130,11 @@ class JobFolder:
             )
         return None
 
-    def exit_record(self, generation: int) -> dict[str, Any] | None:
-        return read_json(self.path / f"exit-{generation}.json")
+    def has_ended(self, generation: int, part: int) -> bool:
+        return self._exit(generation, part).exists()
+
+    def exit_record(self, generation: int, part: int = 0) -> dict[str, Any] | None:
+        return read_json(self._exit(generation, part))
 
     def reported_generations(self) -> list[int]:
         return sorted(self._numbers(_REPORTS))
@@ -156,19 +161,22 @@ class JobFolder:
                 for path in (self.alive_lock(number), self.path / f"launch-{number}.json"):
                     path.unlink(missing_ok=True)
 
+    def _exit(self, generation: int, part: int) -> Path:
+        return self.path / f"exit-{generation}-{part}.json"
+
     def _numbers(self, pattern: re.Pattern[str]) -> list[int]:
         with suppress(FileNotFoundError):
             matches = (pattern.fullmatch(path.name) for path in self.path.iterdir())
             return [int(match.group(1)) for match in matches if match is not None]
         return []
 
-    def _write(self, name: str, record: dict[str, Any]) -> None:
+    def _write(self, name: str, record: dict[str, Any], *, durable: bool = True) -> None:
         path = self.path / name
         try:
             try:
-                write_json(path, record)
+                write_json(path, record, durable=durable)
             except FileNotFoundError:  # a job may have removed its own folder
                 self.create()
-                write_json(path, record)
+                write_json(path, record, durable=durable)
         except OSError as error:
             raise ExecutorError(f"{path} cannot be written: {error}") from error

@@ -1,0 +1,13 @@
+"""What can go wrong between the scheduler and an engine."""
+
+from __future__ import annotations
+
+from shockwave.model.errors import ExecutorError
+
+
+class LaunchError(Exception):
+    """The launch can never work as it is: the job's fault; says why."""
+
+
+class EngineAway(ExecutorError):  # noqa: N818  (a state of affairs)
+    """The engine does not answer: an outage to ride out, nobody's fault."""

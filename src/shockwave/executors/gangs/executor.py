@@ -1,0 +1,440 @@
+"""The verbs of an executor over gangs of real processes: what all engines have in common.
+
+Everything between scheduler and job goes through files in the job's folder (see
+:mod:`shockwave.executors.gangs.folder`); a supervisor on every node does what takes time. So
+the verbs return at once, and a scheduler that is killed and comes back finds its gangs running,
+or reads how they ended.
+
+Nothing is written twice: the lease names the newest launch, and older ones are refused. The one
+verb that may wait is ``launch``, up to the grace period, for a job whose own previous launch is
+still saving: a newer lease would refuse it its last checkpoint.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from shockwave.engine.executor import Launch, Poll, Signal
+from shockwave.executors.gangs.account import LiveJob, ProgressRow, columns
+from shockwave.executors.gangs.errors import EngineAway, LaunchError
+from shockwave.executors.gangs.folder import JobFolder, Lease
+from shockwave.executors.gangs.gang import Gang
+from shockwave.executors.gangs.launch import GangSettings, Start
+from shockwave.executors.gangs.outcome import Ending, Outcome, judge
+from shockwave.executors.gangs.supervisor.locks import open_lock, try_lock
+from shockwave.executors.live import LiveExecutor
+from shockwave.model.command import Command
+from shockwave.model.errors import ExecutorError
+from shockwave.model.events import Event, JobFinished, JobStopped, RegimeChanged, StopReason
+from shockwave.model.view import Ints
+
+logger = logging.getLogger(__name__)
+_Item = TypeVar("_Item")
+
+_REASONS = {
+    Outcome.STOPPED: StopReason.PREEMPTED,
+    Outcome.CRASHED: StopReason.CRASHED,
+    Outcome.LOST: StopReason.NODE_LOST,
+    # Nobody's fault: it waits like any preempted job, and no crash is counted.
+    Outcome.NEVER_STARTED: StopReason.PREEMPTED,
+}
+_SUPERVISOR_MARGIN_SECONDS = 10.0  # beyond the grace period, then the executor kills them itself
+_GLANCE_SECONDS = 0.02
+_REFRESH_SECONDS = 1.0  # how often an engine is asked again while a launch waits
+
+
+class GangExecutor(LiveExecutor):
+    """``root`` holds all state, one folder a job; one executor at a time may use it.
+
+    ``command_of`` says what a job runs; whatever it raises is that job's crash.
+    ``origin_unix`` is the unix time of second 0: all times of the engine count from there.
+    ``clock`` (unix seconds) and ``sleep`` are passed in. Raises :class:`ExecutorError` if
+    ``root`` cannot be used.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        command_of: Callable[[str], Command],
+        origin_unix: float,
+        *,
+        settings: GangSettings | None = None,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._root = root.resolve()
+        self._command_of = command_of
+        self._origin = origin_unix
+        self._settings = settings or GangSettings()
+        self._clock = clock
+        self._sleep = sleep
+        self._jobs: dict[str, LiveJob] = {}
+        self._by_handle: dict[int, LiveJob] = {}
+        self._told_until = 0.0
+        self._swept = False
+        self._lock = self._take_root()
+
+    # What an engine adds.
+
+    @abstractmethod
+    def _start(self, start: Start) -> Gang:
+        """Starts a gang. May be called for several at once, each in a thread of its own.
+
+        Raises :class:`LaunchError` if it can never work, :class:`EngineAway` if the engine
+        does not answer, and any other :class:`ExecutorError` if files could not be written.
+        """
+
+    @abstractmethod
+    def _find(self, order: Launch, folder: JobFolder, record: dict[str, Any]) -> Gang:
+        """The gang of an earlier scheduler; ``record`` is its launch record, maybe empty."""
+
+    @abstractmethod
+    def _end_strays(self, expected: set[tuple[Path, int]]) -> None:
+        """Asks gangs to stop that run below ``root`` but are not expected: folder, generation."""
+
+    def _refresh(self) -> None:
+        """Asks the engine how things are; all gangs are judged by that until the next time."""
+
+    def _node_events(self, until: float) -> list[Event]:
+        """What became of nodes since the last time; told after what became of their gangs."""
+        return []
+
+    def _living(self, job: LiveJob) -> list[Gang]:
+        """Launches of a job before the present one of which something may live."""
+        return []
+
+    def _problem(self, order: Launch) -> str | None:
+        """Why a gang can never be placed as ordered."""
+        return None
+
+    def _start_all(self, starts: Sequence[Start]) -> None:
+        _for_each(starts, self._try_to_start)
+
+    def _terminate(self, gangs: Sequence[Gang]) -> None:
+        """SIGTERM to all of them; their leases are taken back already."""
+        for gang in gangs:
+            gang.terminate()
+
+    # The four verbs.
+
+    def launch(self, launches: Sequence[Launch]) -> None:
+        """Starts gangs; each runs as soon as its GPUs are free.
+
+        Raises :class:`ExecutorError` if files could not be written. The other gangs are
+        started all the same, and ``poll`` tells of the ones that were not.
+        """
+        if not self._swept:
+            self._sweep([])
+        prepared = [self._prepared(order) for order in launches]
+        self._start_all([start for start in prepared if start is not None])
+
+    def signal(self, handles: Ints, signal: Signal, lease_end: float) -> None:
+        """Rewrites leases. Jobs that do not run are passed over."""
+
+        def tell(handle: int) -> None:
+            job = self._by_handle.get(handle)
+            gang = job.gang if job is not None and job.running else None
+            lease = None if gang is None else gang.lease()
+            if gang is None or lease is None:
+                return
+            if signal is Signal.RENEW:
+                lease = replace(lease, lease_end=self._origin + lease_end)
+            else:
+                lease = replace(lease, checkpoint=lease.checkpoint + 1)
+            gang.folder.write_lease(lease, durable=False)
+
+        _for_each(handles.tolist(), tell)
+
+    def stop(self, handles: Ints) -> None:
+        gangs: list[Gang] = []
+
+        def take_back(handle: int) -> None:
+            job = self._by_handle.get(handle)
+            if job is None or not job.running:
+                return
+            job.stop_asked = self._clock()
+            job.refused = None
+            if job.gang is not None:
+                gangs.append(job.gang)
+                job.gang.take_back_lease()
+
+        try:
+            _for_each(handles.tolist(), take_back)
+        finally:
+            self._terminate(gangs)
+
+    def poll(self, until: float) -> Poll:
+        """Waits until ``until`` and tells what happened; at once if that has passed.
+
+        Event times are put between the last poll's ``until`` and this one, so that they never
+        run backwards in the journal.
+        """
+        wait = self._origin + until - self._clock()
+        if wait > 0:
+            self._sleep(wait)
+        until = max(until, self._told_until)
+        self._refresh()
+        events: list[Event] = []
+        rows: list[ProgressRow] = []
+        for job in list(self._jobs.values()):
+            self._look_at(job, until, events, rows)
+        events.sort(key=lambda event: event.time)
+        events += self._node_events(until)
+        self._told_until = until
+        return Poll(events, columns(rows))
+
+    def adopt(self, launches: Sequence[Launch]) -> None:
+        """Finds gangs again, and ends those that nobody knows of any more.
+
+        A launch that was decided but never started is told as preempted.
+        """
+        self._refresh()
+        for order in launches:
+            folder = JobFolder.of(self._root, order.job.id)
+            record = folder.launch_record(order.attempt) or {}
+            job = self._job(order)
+            job.begin(order.attempt, order.known, record.get("held_before"))
+            job.adopted = True
+            job.gang = self._find(order, folder, record)
+        self._sweep(launches)
+
+    # For those who run the executor.
+
+    def folder(self, job: str) -> Path:
+        """Where everything of a job is."""
+        return JobFolder.of(self._root, job).path
+
+    def log(self, job: str, rank: int = 0) -> Path:
+        """The newest part of a rank's output; it may not exist yet."""
+        return JobFolder.of(self._root, job).log(rank)
+
+    def shutdown(self, stop_jobs: bool) -> None:
+        """Ends the executor: with its jobs, which may save, or without, and they run on."""
+        living = [job for job in self._jobs.values() if job.gang is not None]
+        if stop_jobs:
+            try:
+                self.stop(np.array([job.handle for job in living], dtype=np.int64))
+            except ExecutorError as error:
+                logger.warning("jobs were signalled, but not through their lease: %s", error)
+            for job in living:
+                self._wait_for_end(job)
+        for job in living:
+            if job.gang is not None:
+                job.gang.disown()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    # Launching.
+
+    def _prepared(self, order: Launch) -> Start | None:
+        """The launch, checked, when the last one is over; None if it is refused."""
+        job = self._job(order)
+        self._wait_for_end(job)
+        job.begin(order.attempt, order.known)
+        job.adopted = False
+        job.gang = None
+        try:
+            self._check(order, job.folder)
+            command = self._command(order.job.id)
+        except LaunchError as error:
+            job.refused = Ending(Outcome.CRASHED, str(error))
+            return None
+        lease = Lease(order.attempt, self._origin + order.lease_end)
+        return Start(order, job, command, lease, self._clock())
+
+    def _try_to_start(self, start: Start) -> None:
+        job = start.job
+        try:
+            job.folder.create()
+            job.folder.forget_launches_before(start.generation)
+            job.gang = self._start(start)
+        except LaunchError as error:
+            job.refused = Ending(Outcome.CRASHED, str(error))
+        except EngineAway as error:
+            job.refused = Ending(Outcome.NEVER_STARTED, f"never started: {error}")
+        except (ExecutorError, OSError) as error:
+            job.refused = Ending(Outcome.NEVER_STARTED, f"never started: {error}")
+            raise ExecutorError(f"job {start.order.job.id!r} was not started: {error}") from error
+
+    def _check(self, order: Launch, folder: JobFolder) -> None:
+        problem = self._problem(order)
+        if problem is not None:
+            raise LaunchError(problem)
+        if "\0" in order.job.id:
+            raise LaunchError("a job whose id holds a NUL cannot be told its id")
+        lease = folder.lease()
+        if lease is not None and lease.generation >= order.attempt:
+            raise LaunchError(
+                f"{folder.path} is at launch {lease.generation} already, this would be "
+                f"{order.attempt}: it belongs to another run"
+            )
+
+    def _command(self, job: str) -> Command:
+        try:
+            command = self._command_of(job)
+        except Exception as error:  # whoever gives us commands must not end the scheduler
+            raise LaunchError(f"there is no command for it: {error!r}") from error
+        if not command.argv:
+            raise LaunchError("its command is empty")
+        return command
+
+    def _protocol(self, start: Start) -> dict[str, str]:
+        """What every rank is told of its job."""
+        return {
+            "SHOCKWAVE_JOB": start.order.job.id,
+            "SHOCKWAVE_GENERATION": str(start.generation),
+            "SHOCKWAVE_DIR": str(start.folder.path),
+            "SHOCKWAVE_GRACE_SECONDS": str(self._settings.grace_seconds),
+        }
+
+    # Looking.
+
+    def _look_at(
+        self, job: LiveJob, until: float, events: list[Event], rows: list[ProgressRow]
+    ) -> None:
+        now = self._clock()
+        ending = job.refused
+        if job.gang is not None:
+            if job.gang.alive():
+                self._kill_if_overdue(job, now)
+                if job.stop_asked is None:
+                    job.read()
+                    rows.append(job.row(now))
+                    events += self._regimes(job, until)
+                return
+            job.read()  # after its end, so this is all of it
+            ending = judge(
+                job.folder,
+                job.gang.generation,
+                job.ledger.last_event,
+                parts=job.gang.parts,
+                adopted=job.adopted,
+                fate=job.gang.fate(),
+            )
+        if ending is None:
+            return
+        ended = now if ending.time is None else ending.time
+        job.close(ending)
+        rows.append(job.row(ended))
+        events += self._regimes(job, until)
+        event = self._end_event(job, ending, ended, until)
+        if event is not None:
+            events.append(event)
+        job.gang = job.refused = None
+        if ending.outcome is Outcome.FINISHED:
+            del self._jobs[job.spec.id], self._by_handle[job.handle]
+
+    def _regimes(self, job: LiveJob, until: float) -> list[Event]:
+        return [
+            RegimeChanged(self._when(news.time, until), job.spec.id, news.epoch, news.configuration)
+            for news in job.regime_news()
+        ]
+
+    def _end_event(self, job: LiveJob, ending: Ending, ended: float, until: float) -> Event | None:
+        time = self._when(ended, until)
+        if ending.outcome is Outcome.FINISHED:  # even if it was asked to stop at the end
+            return JobFinished(time, job.spec.id, job.exclusive_seconds(ended))
+        if job.stop_asked is not None:
+            return None  # as ordered
+        detail = ending.detail
+        if ending.outcome is Outcome.STOPPED:
+            detail = detail or "stopped, but not by this scheduler"
+        done = float(min(job.ledger.epochs_done, job.spec.epochs))
+        return JobStopped(time, job.spec.id, done, _REASONS[ending.outcome], detail)
+
+    def _when(self, unix: float, until: float) -> float:
+        return min(max(unix - self._origin, self._told_until), until)
+
+    # Ending.
+
+    @property
+    def _patience_seconds(self) -> float:
+        """What supervisors get to end their ranks; they kill them themselves before that."""
+        return self._settings.grace_seconds + _SUPERVISOR_MARGIN_SECONDS
+
+    def _kill_if_overdue(self, job: LiveJob, now: float) -> None:
+        """This is for a supervisor that hangs."""
+        asked = job.stop_asked
+        if job.gang is not None and asked is not None and now > asked + self._patience_seconds:
+            logger.warning("job %r does not end, killing it", job.spec.id)
+            job.gang.kill()
+
+    def _wait_for_end(self, job: LiveJob) -> None:
+        """Until nothing of the job's earlier launches lives; asks them first.
+
+        Something that cannot even be killed is left behind: a newer launch fences it off.
+        """
+        gangs = self._living(job)
+        if job.gang is not None:
+            gangs = [gang for gang in gangs if gang.generation != job.gang.generation]
+            gangs.append(job.gang)
+        asked = job.gang if job.stop_asked is not None else None
+        for gang in gangs:
+            if gang is not asked and gang.alive():
+                gang.ask_to_stop()
+        begin = refreshed = time.monotonic()
+        killed = False
+        while any(gang.alive() for gang in gangs):
+            waited = time.monotonic() - begin
+            if waited > self._patience_seconds and not killed:
+                killed = True
+                for gang in gangs:
+                    gang.kill()
+            elif waited > self._patience_seconds + _SUPERVISOR_MARGIN_SECONDS:
+                logger.warning("job %r cannot be killed, going on without it", job.spec.id)
+                return
+            self._sleep(_GLANCE_SECONDS)
+            if time.monotonic() - refreshed > _REFRESH_SECONDS:
+                self._refresh()
+                refreshed = time.monotonic()
+
+    def _sweep(self, adopted: Iterable[Launch]) -> None:
+        self._swept = True
+        self._end_strays(
+            {(JobFolder.of(self._root, order.job.id).path, order.attempt) for order in adopted}
+        )
+
+    # Housekeeping.
+
+    def _job(self, order: Launch) -> LiveJob:
+        job = self._jobs.get(order.job.id)
+        if job is None:
+            folder = JobFolder.of(self._root, order.job.id)
+            job = LiveJob(order.handle, order.job, folder)
+            self._jobs[order.job.id] = job
+        self._by_handle[order.handle] = job
+        return job
+
+    def _take_root(self) -> int | None:
+        path = self._root / "executor.lock"
+        try:
+            self._root.mkdir(parents=True, exist_ok=True)
+            descriptor = open_lock(path)
+        except OSError as error:
+            raise ExecutorError(f"{path} cannot be created: {error}") from error
+        if not try_lock(descriptor):
+            os.close(descriptor)
+            raise ExecutorError(f"{self._root} is in use by another scheduler")
+        return descriptor
+
+
+def _for_each(items: Iterable[_Item], act: Callable[[_Item], None]) -> None:
+    """All of them, whatever happens to one; then raises what happened first."""
+    first: ExecutorError | None = None
+    for item in items:
+        try:
+            act(item)
+        except ExecutorError as error:
+            first = first or error
+    if first is not None:
+        raise first

@@ -1,0 +1,43 @@
+"""The supervisor's program beside the jobs, where every node finds it.
+
+Nodes then need Python and the shared folder, but no installation of the scheduler; and gangs
+that run are not disturbed when the scheduler is upgraded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from shockwave.executors.gangs.launch import HERE
+from shockwave.model.errors import ExecutorError
+
+
+def ship_supervisor(root: Path) -> Path:
+    """Copies the program below ``root`` unless it is there; returns where to import it from.
+
+    Raises :class:`ExecutorError` if it cannot be written.
+    """
+    files = sorted((HERE / "supervisor").glob("*.py"))
+    digest = hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
+    target = root / "supervisor" / digest
+    if target.is_dir():
+        return target
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=".", dir=target.parent))
+        try:
+            temporary.chmod(0o755)
+            (temporary / "supervisor").mkdir()
+            for file in files:
+                shutil.copyfile(file, temporary / "supervisor" / file.name)
+            os.replace(temporary, target)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    except OSError as error:
+        if not target.is_dir():  # else somebody else was faster
+            raise ExecutorError(f"{target} cannot be written: {error}") from error
+    return target
