@@ -5,6 +5,9 @@ framework needed), shows the queue while they run, and at the end the figures, a
 how well the simulator would have predicted this very run.
 
     python examples/live_demo.py [--jobs 12] [--round 4] [--policy shockwave] [--out out/live]
+
+The same jobs run on a cluster (``--executor slurm``, or ``--executor ray --ray-address ...``)
+whose nodes see the folder.
 """
 
 from __future__ import annotations
@@ -51,12 +54,14 @@ def submission(number: int, epoch_seconds: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def start(state: Path, round_seconds: float, policy: str) -> tuple[subprocess.Popen[str], str]:
+def start(
+    state: Path, round_seconds: float, policy: str, where: list[str]
+) -> tuple[subprocess.Popen[str], str]:
     """The scheduler as a process of its own, and its address."""
     command = [
-        sys.executable, "-m", "shockwave.cli.main", "serve", "--state-dir", str(state),
-        "--slots", str(SLOTS), "--round", str(round_seconds), "--restart", "1", "--port", "0",
-        "--policy", policy, "--stop-jobs",
+        sys.executable, "-m", "shockwave.cli.main", "serve", "--state-dir", str(state), *where,
+        "--round", str(round_seconds), "--restart", "1", "--port", "0", "--policy", policy,
+        "--stop-jobs",
     ]  # fmt: skip
     log = (state.parent / "serve.log").open("w+")
     process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, text=True)
@@ -91,13 +96,21 @@ def main() -> None:
     parser.add_argument("--round", type=float, default=4.0)
     parser.add_argument("--policy", default="shockwave")
     parser.add_argument("--epoch-seconds", type=float, default=1.0)
+    parser.add_argument("--executor", default="local")
+    parser.add_argument("--ray-address")
     parser.add_argument("--out", type=Path, default=Path("out/live"))
     chosen = parser.parse_args()
     shutil.rmtree(chosen.out, ignore_errors=True)
     chosen.out.mkdir(parents=True)
     state, console = chosen.out / "state", Console()
-    console.print(f"[bold]{chosen.jobs} jobs on {SLOTS} emulated GPUs, live[/]")
-    process, url = start(state, chosen.round, chosen.policy)
+    title = f"A live run of {chosen.jobs} jobs on {chosen.executor}"
+    console.print(f"[bold]{title}[/]")
+    where = ["--executor", chosen.executor]
+    if chosen.ray_address:
+        where += ["--ray-address", chosen.ray_address]
+    elif chosen.executor != "slurm":
+        where += ["--slots", str(SLOTS)]
+    process, url = start(state, chosen.round, chosen.policy, where)
     try:
         client = Client(url)
         for number in range(1, chosen.jobs + 1):
@@ -110,7 +123,6 @@ def main() -> None:
     history = fold_history(event for _, event in store.events())
     store.close()
     summary = summarize(history)
-    title = f"A live run: {chosen.jobs} jobs on {SLOTS} emulated GPUs"
     console.print(comparison_table([summary], title, console.width))
     write_report(chosen.out / "report.html", [(summary, history)], title=title)
     replay = [sys.executable, "-m", "shockwave.cli.main", "replay", str(state)]

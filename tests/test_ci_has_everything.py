@@ -16,10 +16,23 @@ in_ci = pytest.mark.skipif(os.environ.get("CI") != "true", reason="only CI must 
 @pytest.mark.parametrize(
     "module",
     ["accelerate", "fastapi", "highspy", "lightning", "playwright", "psycopg", "schemathesis",
-     "torch", "transformers"],
+     "ray", "torch", "transformers"],
 )  # fmt: skip
 def test_the_library_is_installed(module: str) -> None:
     assert importlib.util.find_spec(module) is not None
+
+
+@in_ci
+@pytest.mark.parametrize(
+    "program", ["slurmctld", "slurmd", "sbatch", "munged", "redis-server", "unshare", "ip"]
+)
+def test_the_program_is_installed(program: str) -> None:
+    assert shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+
+
+@in_ci
+def test_slurm_and_network_namespaces_may_be_used() -> None:
+    assert os.geteuid() == 0, "run the tests as root: they start slurmd and network namespaces"
 
 
 @in_ci

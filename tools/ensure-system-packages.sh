@@ -1,16 +1,45 @@
 #!/bin/sh
-# The tests use a real browser and a real PostgreSQL. Installs what is missing where that is
-# possible; elsewhere the tests that need it are skipped with a reason (and fail in CI).
+# The tests use a real browser, a real PostgreSQL, a real Slurm and a real Ray with Redis.
+# Installs what is missing where that is possible; elsewhere the tests that need it are skipped
+# with a reason (and fail in CI).
 missing=""
-command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 ||
-    command -v google-chrome >/dev/null 2>&1 || missing="$missing chromium"
-ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null 2>&1 ||
-    missing="$missing postgresql"
+need() { # program, package
+    command -v "$1" >/dev/null 2>&1 || case " $missing " in *" $2 "*) ;; *) missing="$missing $2" ;; esac
+}
+PATH="$PATH:/usr/sbin:/sbin"
+command -v chromium-browser >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 ||
+    need chromium chromium
+ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || need initdb postgresql
+need slurmctld slurmctld
+need slurmd slurmd
+need sbatch slurm-client
+need munged munge
+ls /usr/lib/*/slurm-wlm/select_cons_tres.so >/dev/null 2>&1 ||
+    ls /usr/lib/*/slurm/select_cons_tres.so >/dev/null 2>&1 ||
+    missing="$missing slurm-wlm-basic-plugins"
+need redis-server redis-server
+need ip iproute2
+need unshare util-linux
 [ -z "$missing" ] && exit 0
-if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+
+install() {
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>&1
+}
+why="apt-get failed"
+if ! command -v apt-get >/dev/null 2>&1; then
+    why="there is no apt-get"
+elif [ "$(id -u)" != 0 ]; then
+    why="only root can install"
+else
     echo "Installing for the tests:$missing ..."
-    apt-get update -qq &&
-        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null &&
-        exit 0
+    apt-get update -qq
+    # shellcheck disable=SC2086
+    install $missing && exit 0
+    failed=""
+    for package in $missing; do
+        install "$package" || failed="$failed $package"
+    done
+    [ -z "$failed" ] && exit 0
+    missing="$failed"
 fi
-echo "Not installed:$missing; the tests that need it will be skipped."
+echo "Not installed ($why):$missing; the tests that need them will be skipped."

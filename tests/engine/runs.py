@@ -145,11 +145,12 @@ class Run:
         retries: Retries | None = None,
         observers: Sequence[Observer] = (),
         skip: bool = True,
+        executor: type[Recorder] = Recorder,
     ) -> None:
         rounds = rounds or Rounds(100.0, 10.0)
         ordered = by_arrival(jobs)
         journal = MemoryJournal()
-        self.executor = Recorder(
+        self.executor = executor(
             SimulatedExecutor(ordered, rounds.restart_seconds, faults), skip=skip
         )
         self.views: list[View] = []

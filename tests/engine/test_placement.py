@@ -50,8 +50,60 @@ def test_a_node_may_come_back_with_another_size() -> None:
     assert (placer.gpus, placer.largest_node) == (0, 0)
     placer.add(Node("a", 2))
     assert placer.place([0], [2]) == {0: (("a", (0, 1)),)}
-    with pytest.raises(ValueError, match="does not fit"):
-        placer.place([1], [1])
+    assert placer.place([1], [1]) == {}
+
+
+def test_what_others_hold_is_neither_free_nor_counted() -> None:
+    placer = Placer((Node("a", 4), Node("b", 8)))
+    placer.occupy("b", 5)
+    assert (placer.gpus, placer.largest_node, placer.occupied("b")) == (7, 4, 5)
+    assert placer.place([0], [4]) == {0: (("a", (0, 1, 2, 3)),)}
+    assert [len(slots) for _, slots in placer.place([1], [3])[1]] == [3]
+    placer.occupy("b", 0)
+    assert placer.gpus == 12
+    assert len(placer.place([2], [5])[2][0][1]) == 5
+
+
+def test_a_gang_keeps_what_it_holds_whatever_others_say() -> None:
+    placer = Placer((Node("a", 4), Node("b", 2)))
+    held = placer.place([0], [3])
+    placer.occupy("a", 4)
+    assert placer.placement(0) == held[0]
+    assert placer.gpus == 2
+    placer.release([0])
+    assert placer.place([1], [3]) == {}  # others have all of a
+    assert placer.place([2], [2]) == {2: (("b", (0, 1)),)}
+
+
+def test_a_node_that_goes_down_is_forgotten_with_its_occupants() -> None:
+    placer = Placer((Node("a", 4),))
+    placer.occupy("a", 3)
+    placer.remove("a")
+    placer.occupy("a", 2)  # nobody there
+    placer.add(Node("a", 4))
+    assert (placer.gpus, placer.occupied("a")) == (4, 0)
+
+
+def test_gangs_that_may_use_few_nodes_come_first() -> None:
+    placer = Placer((Node("a", 2), Node("b", 2)))
+    placed = placer.place([0, 1, 2], [2, 1, 1], {1: frozenset("a"), 2: frozenset("a")})
+    assert placed[1][0][0] == placed[2][0][0] == "a"
+    assert placed[0][0][0] == "b"
+
+
+def test_of_those_the_ones_with_the_least_room_come_first() -> None:
+    placer = Placer((Node("a", 2), Node("b", 2)))
+    placed = placer.place([0, 1], [2, 2], {0: frozenset("ab"), 1: frozenset("a")})
+    assert placed == {0: (("b", (0, 1)),), 1: (("a", (0, 1)),)}
+
+
+def test_a_gang_that_does_not_fit_its_nodes_is_left_out() -> None:
+    placer = Placer((Node("a", 2), Node("b", 4)))
+    allowed = {0: frozenset("a"), 1: frozenset({"a", "gone"}), 2: frozenset({"gone"})}
+    placed = placer.place([0, 1, 2, 3], [2, 2, 1, 4], allowed)
+    assert set(placed) == {0, 3}
+    assert placer.placement(1) == ()
+    assert placer.capacity(allowed[1]) == 2
 
 
 def test_a_node_that_comes_up_twice_is_an_error() -> None:
@@ -72,6 +124,7 @@ class Placing(RuleBasedStateMachine):
         self.nodes = {f"n{index}": size for index, size in enumerate(sizes)}
         self.placer = Placer(tuple(Node(name, size) for name, size in self.nodes.items()))
         self.held: dict[int, Placement] = {}
+        self.occupied: dict[str, int] = {}
         self.next_handle = 0
         self.next_node = len(sizes)
 
@@ -83,10 +136,16 @@ class Placing(RuleBasedStateMachine):
                 free[node] -= set(slots)
         return free
 
+    def room(self, free: dict[str, set[int]]) -> dict[str, int]:
+        """[node] what a gang can still get there: others may hold any slots that we do not."""
+        return {
+            name: max(len(slots) - self.occupied.get(name, 0), 0) for name, slots in free.items()
+        }
+
     @rule(sizes=st.lists(st.integers(1, 12), max_size=5))
     def start(self, sizes: list[int]) -> None:
         free = self.free()
-        left = sum(map(len, free.values()))
+        left = sum(self.room(free).values())
         while sum(sizes) > left:
             sizes = sizes[:-1]
         handles = list(range(self.next_handle, self.next_handle + len(sizes)))
@@ -99,16 +158,52 @@ class Placing(RuleBasedStateMachine):
             assert sum(len(slots) for _, slots in placement) == size
             assert len({node for node, _ in placement}) == len(placement)
             assert all(slots for _, slots in placement)
-            room = sorted((len(slots) for slots in free.values()), reverse=True)
-            fewest = next(n for n in range(1, len(room) + 1) if sum(room[:n]) >= size)
+            room = self.room(free)
+            most = sorted(room.values(), reverse=True)
+            fewest = next(n for n in range(1, len(most) + 1) if sum(most[:n]) >= size)
             assert len(placement) == fewest
             if fewest == 1:
-                tightest = min(len(slots) for slots in free.values() if len(slots) >= size)
-                assert len(free[placement[0][0]]) == tightest
+                assert room[placement[0][0]] == min(r for r in room.values() if r >= size)
             for node, slots in placement:
                 assert free[node] >= set(slots)
                 free[node] -= set(slots)
         self.held |= placed
+
+    @rule(
+        gangs=st.lists(st.tuples(st.integers(1, 12), st.none() | st.sets(st.integers(0, 7)))),
+    )
+    def start_some_where_they_may(self, gangs: list[tuple[int, set[int] | None]]) -> None:
+        """Whoever fits its nodes is placed there; whoever is not placed did not fit."""
+        handles = list(range(self.next_handle, self.next_handle + len(gangs)))
+        self.next_handle += len(gangs)
+        size_of = {handle: size for handle, (size, _) in zip(handles, gangs, strict=True)}
+        allowed = {
+            handle: frozenset(f"n{i}" for i in names)
+            for handle, (_, names) in zip(handles, gangs, strict=True)
+            if names is not None
+        }
+        before = self.room(self.free())
+        placed = self.placer.place(handles, list(size_of.values()), allowed)
+        self.held |= placed
+        taken = dict.fromkeys(self.nodes, 0)
+        for handle, placement in placed.items():
+            assert sum(len(slots) for _, slots in placement) == size_of[handle]
+            for node, slots in placement:
+                assert node in allowed.get(handle, self.nodes)
+                taken[node] += len(slots)
+        assert all(taken[name] <= before[name] for name in self.nodes)
+        left = self.room(self.free())
+        for handle in set(handles) - set(placed):
+            mine = allowed.get(handle, frozenset(self.nodes))
+            assert sum(left.get(name, 0) for name in mine) < size_of[handle]
+
+    @rule(data=st.data())
+    def occupy(self, data: st.DataObject) -> None:
+        if self.nodes:
+            name = data.draw(st.sampled_from(sorted(self.nodes)))
+            gpus = data.draw(st.integers(0, self.nodes[name]))
+            self.placer.occupy(name, gpus)
+            self.occupied[name] = gpus
 
     @rule(data=st.data())
     def stop(self, data: st.DataObject) -> None:
@@ -131,6 +226,7 @@ class Placing(RuleBasedStateMachine):
             for handle in lost:
                 del self.held[handle]
             del self.nodes[name]
+            self.occupied.pop(name, None)
 
     @rule(size=st.integers(1, 8), back=st.booleans())
     def node_up(self, size: int, back: bool) -> None:
@@ -144,8 +240,11 @@ class Placing(RuleBasedStateMachine):
     def counts(self) -> None:
         if hasattr(self, "nodes"):
             self.free()
-            assert self.placer.gpus == sum(self.nodes.values())
-            assert self.placer.largest_node == max(self.nodes.values(), default=0)
+            usable = [size - self.occupied.get(name, 0) for name, size in self.nodes.items()]
+            assert self.placer.gpus == sum(usable)
+            assert self.placer.largest_node == max(usable, default=0)
+            for handle, placement in self.held.items():
+                assert self.placer.placement(handle) == placement
 
 
 TestPlacing = Placing.TestCase

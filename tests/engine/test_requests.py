@@ -39,7 +39,7 @@ class Asking(TraceArrivals):
 
 def run_with(jobs: list[TraceJob], *asked: tuple[float, Request], cluster: Cluster) -> Run:
     run = Run(jobs, cluster=cluster, skip=False)
-    run.loop.arrivals = Asking(jobs, list(asked))
+    run.loop.intake.arrivals = Asking(jobs, list(asked))
     return run.go()
 
 

@@ -41,7 +41,7 @@ def test_folding_the_journal_gives_the_state_that_wrote_it(seed: int) -> None:
         random_jobs(seed), cluster=CLUSTER, policy=RandomPolicy(seed), predictor=learning,
         rounds=Rounds(), faults=FAULTS, retries=RETRIES,
     )  # fmt: skip
-    run.loop.journal_progress = True
+    run.loop.intake.journal_progress = True
     learned: list[FinishedJob] = []
     folded = SchedulerState(CLUSTER.nodes, RETRIES, learned.append)
     position, steps = 0, 0

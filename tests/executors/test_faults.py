@@ -11,6 +11,7 @@ from shockwave.executors.faults import (
     JobCrash,
     JobFailure,
     NodeFailure,
+    NodeOccupation,
     NodeRecovery,
     read_faults,
 )
@@ -36,6 +37,8 @@ def test_a_schedule_comes_in_order_of_time(tmp_path: Path) -> None:
         {"time": 9001, "event": "job-fail", "job": "17"},
         {"time": 0, "event": "job-crash", "job": "17"},
         {"time": 9100, "event": "node-up", "node": "new", "gpus": 8},
+        {"time": 9200, "event": "node-occupied", "node": "new", "gpus": 8},
+        {"time": 9300, "event": "node-occupied", "node": "new", "gpus": 0},
     )
     assert faults == [
         JobCrash(0.0, "17"),
@@ -44,6 +47,8 @@ def test_a_schedule_comes_in_order_of_time(tmp_path: Path) -> None:
         JobFailure(9000.5, "18", "out of memory"),
         JobFailure(9001.0, "17", "injected failure"),
         NodeRecovery(9100.0, Node("new", 8)),
+        NodeOccupation(9200.0, "new", 8),
+        NodeOccupation(9300.0, "new", 0),
     ]
 
 
@@ -68,6 +73,9 @@ def test_an_empty_schedule_has_no_faults(tmp_path: Path) -> None:
         ({"time": 1, "event": "node-up", "node": "n0", "gpus": 4}, r"up already \(got 'n0'\)"),
         ({"time": 1, "event": "node-up", "node": "n9"}, "gpus: Field required"),
         ({"time": 1, "event": "node-up", "node": "n9", "gpus": 0}, r"gpus: .*\(got 0\)"),
+        ({"time": 1, "event": "node-occupied", "node": "n9", "gpus": 1}, r"not up then .*'n9'"),
+        ({"time": 1, "event": "node-occupied", "node": "n0", "gpus": 5}, r"has 4 GPUs \(got 5\)"),
+        ({"time": 1, "event": "node-occupied", "node": "n0", "gpus": -1}, r"gpus: .*\(got -1\)"),
         ({"time": 1, "event": "job-crash", "job": "3"}, r"no such job \(got '3'\)"),
         ({"time": 1, "event": "job-fail", "job": "3"}, r"no such job \(got '3'\)"),
         ({"time": 1, "event": "job-crash", "job": 17}, r"job: .*string.*\(got 17\)"),

@@ -1,4 +1,4 @@
-"""Live executors by name: the built-in one, and one that another package brings."""
+"""Live executors by name: the built-in ones, and one that another package brings."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_another_package_brings_its_own(tmp_path: Path, monkeypatch: pytest.Monk
     point = EntryPoint("elsewhere", "somewhere:Elsewhere", live.GROUP)
     monkeypatch.setattr(EntryPoint, "load", lambda self: Elsewhere)
     monkeypatch.setattr(plugins, "entry_points", lambda group: [point])
-    assert live.available() == ["local", "elsewhere"]
+    assert live.available() == ["local", "slurm", "ray", "elsewhere"]
     executor = live.create("elsewhere", site(tmp_path))
     assert isinstance(executor, Elsewhere)
     executor.shutdown(stop_jobs=False)

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,23 +23,37 @@ DEADLINE_SECONDS = 400.0  # generous: machines that run tests are busy
 
 
 class Scheduler:
-    """``shockwave serve`` on a state directory, killed and started as a test likes."""
+    """``shockwave serve`` on a state directory, killed and started as a test likes.
 
-    def __init__(self, folder: Path, *, policy: str, round_seconds: float = 3.0) -> None:
+    ``where`` are the flags that say what it runs its jobs on.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        policy: str,
+        round_seconds: float = 3.0,
+        where: Sequence[str] = ("--slots", "4"),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.state = folder / "state"
         self._log = folder / "serve.log"
         self._command = [
             sys.executable, "-m", "shockwave.cli.main", "serve", "--state-dir", str(self.state),
-            "--slots", "4", "--policy", policy, "--round", str(round_seconds), "--restart", "0.5",
+            *where, "--policy", policy, "--round", str(round_seconds), "--restart", "0.5",
             "--grace-seconds", "15", "--port", "0",
         ]  # fmt: skip
+        self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self._client: Client | None = None
 
     def start(self) -> None:
         with self._log.open("ab") as log:
             begin = log.tell()
-            self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
+            self._process = subprocess.Popen(
+                self._command, stdout=log, stderr=log, env=self._environment
+            )
         self._client = Client(wait_for(lambda: self._listening(begin), "the scheduler to listen"))
 
     def _listening(self, begin: int) -> str | None:

@@ -12,6 +12,7 @@ from shockwave.model.events import (
     JobCancelled,
     JobFinished,
     NodeDown,
+    NodeOccupied,
     NodeUp,
     StopReason,
     from_record,
@@ -107,6 +108,24 @@ def test_capacity_follows_the_nodes() -> None:
     assert history.capacity_gpus.tolist() == [4, 2, 10, 12]
     assert history.gpus == 4
     assert [node.id for node in history.nodes] == ["n0", "n1", "n2"]
+
+
+def test_what_others_hold_is_not_there() -> None:
+    history = fold_history(
+        [
+            run_started(),
+            NodeOccupied(50.0, "n1", 2),
+            NodeOccupied(60.0, "gone", 2),
+            NodeOccupied(70.0, "n1", 1),
+            NodeDown(80.0, "n1"),
+            NodeUp(90.0, Node("n1", 2)),
+        ]
+    )
+    assert history.capacity_time.tolist() == [0.0, 50.0, 70.0, 80.0, 90.0]
+    assert history.capacity_gpus.tolist() == [4, 2, 3, 2, 4]
+    assert history.gpus == 4
+    assert history.available_gpu_seconds(60.0) == 50 * 4 + 10 * 2
+    assert history.available_gpu_seconds(100.0) == 50 * 4 + 20 * 2 + 10 * 3 + 10 * 2 + 10 * 4
 
 
 def test_a_cluster_that_starts_empty_counts_its_peak() -> None:

@@ -10,6 +10,7 @@ import pytest
 from shockwave.measure import METRICS, RECORD_KEYS, aggregate, fold_history, summarize
 from shockwave.measure.summary import student_t_975
 from shockwave.model.errors import InputError
+from shockwave.model.events import NodeOccupied
 
 from .journals import hand_made, one_gpu, run_started, submitted, toy_history, toy_workload
 
@@ -55,6 +56,15 @@ def test_every_metric_is_computed_by_hand() -> None:
 @pytest.mark.parametrize("name", METRICS)
 def test_metric(name: str) -> None:
     assert METRICS[name].compute(fold_history(hand_made())) == pytest.approx(BY_HAND[name])
+
+
+def test_use_is_measured_against_what_was_there() -> None:
+    events = hand_made()
+    occupied = [*events[:1], NodeOccupied(100.0, "n1", 2), NodeOccupied(200.0, "n1", 0)]
+    history = fold_history([*occupied, *events[1:]])
+    there_were = 4 * 350 - 2 * 100
+    assert METRICS["utilization"].compute(history) == pytest.approx((2 * 230 + 110) / there_were)
+    assert METRICS["occupancy"].compute(history) == pytest.approx((2 * 250 + 130) / there_were)
 
 
 def test_fairness_metrics_where_jobs_contend() -> None:

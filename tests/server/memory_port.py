@@ -203,6 +203,10 @@ class MemoryScheduler(SchedulerPort):
         with self._changed:
             return list(self._nodes.values())
 
+    def occupy(self, node: str, gpus: int) -> None:
+        with self._changed:
+            self._nodes[node] = self._nodes[node].model_copy(update={"gpus_others": gpus})
+
     def drain(self, node: str, *, resume: bool) -> NodeRecord:
         with self._changed:
             state = {"state": "up" if resume else "drained"}

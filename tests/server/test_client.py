@@ -20,6 +20,7 @@ from typer.testing import CliRunner, Result
 
 from shockwave.cli.live import register
 from shockwave.server.app import create_app
+from shockwave.server.submissions import command_of
 from shockwave.server.tokens import hash_token, new_token
 
 OPERATOR = new_token()
@@ -75,6 +76,7 @@ def test_a_command_is_submitted_with_flags_of_its_own(
             "submit", "--name", "resnet", "--epochs", 20, "--gpus", 2, "--adaptation", "gns",
             "--batch-size", 32, "--batch-size", 64, "--epoch-seconds", "32=4.5",
             "--env", "DATA=/data=x", "--workdir", tmp_path, "--weight", 2, "--json",
+            "--slurm", "partition=gpu,debug", "--slurm", "constraint=v100|a100",
             "--", "python", "train.py", "--json", "--", "--gpus", "7",
         )
     )  # fmt: skip
@@ -85,6 +87,9 @@ def test_a_command_is_submitted_with_flags_of_its_own(
     assert submission.epoch_seconds == {32: 4.5}
     assert submission.env == {"DATA": "/data=x"}
     assert submission.workdir == str(tmp_path)
+    assert submission.slurm is not None
+    assert submission.slurm.given() == {"partition": "gpu,debug", "constraint": "v100|a100"}
+    assert command_of(submission, "token").options == submission.slurm.given()
 
 
 def test_a_file_is_submitted_and_flags_win_over_it(
@@ -108,6 +113,11 @@ def test_a_key_makes_submitting_twice_safe(shockwave: Shockwave) -> None:
     ("arguments", "said"),
     [
         (("submit",), "nothing to submit"),
+        (("submit", "--slurm", "gpu", "--", "true"), "--slurm: expected OPTION=VALUE (got 'gpu')"),
+        (
+            ("submit", "--epochs", 1, "--slurm", "qos=-x", "--", "true"),
+            "field slurm.qos: should",
+        ),
         (("submit", "missing.yaml"), "missing.yaml: No such file"),
         (("submit", "--", "true"), "field epochs: the field is required"),
         (("submit", "--epochs", 1, "--gpus", 0, "--", "true"), "field gpus"),
@@ -218,10 +228,22 @@ def test_cancel_nodes_and_drain(shockwave: Shockwave) -> None:
     shockwave("submit", "--epochs", 1, "--", "true")
     assert shockwave("cancel", "1").stdout == "1: cancelled\n"
     assert "the job is over" in one_line(shockwave("cancel", "1"), 1)
-    assert "node-1" in shockwave("nodes").stdout
+    listing = shockwave("nodes").stdout
+    assert "node-1" in listing
+    assert "others" not in listing  # there are none
     assert "is being drained" in shockwave("drain", "node-1").stdout
     assert [node["state"] for node in parsed(shockwave("nodes", "--json"))] == ["up", "drained"]
     assert parsed(shockwave("drain", "--resume", "node-1", "--json"))["state"] == "up"
+
+
+def test_gpus_that_others_hold_are_listed(shockwave: Shockwave, scheduler: MemoryScheduler) -> None:
+    scheduler.occupy("node-1", 3)
+    rows = [line.split() for line in shockwave("nodes").stdout.splitlines()]
+    assert rows == [
+        ["node", "state", "GPUs", "busy", "held", "by", "others"],
+        ["node-0", "up", "4", "0", "0"],
+        ["node-1", "up", "4", "0", "3"],
+    ]
 
 
 def test_a_wrong_token_says_how_to_give_the_right_one(shockwave: Shockwave) -> None:

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from shockwave.model.command import Command
 from shockwave.model.errors import InputError
+from shockwave.server.clock import RealClock
 from shockwave.server.config import ServeConfig, load_config
+from shockwave.server.execution import site_of
 
 
 def write(folder: Path, text: str) -> Path:
@@ -74,6 +77,17 @@ def test_the_file_may_come_from_the_environment_or_the_working_directory(
         ("token = 'short'\n", ["not kept in a file", "token_sha256"]),
         ("token_sha256 = 'short'\n", ["line 1, token_sha256"]),
         ("round_seconds = inf\n", ["line 1, round_seconds"]),
+        ("executor = 'slurm'\nslots = 4\n", ["slots is not for this executor", "Slurm knows"]),
+        ("executor = 'slurm'\ngpus_per_node = 4\n", ["gpus_per_node is not for this executor"]),
+        (
+            "executor = 'ray'\nray_address = 'head:6379'\nslots = 4\n",
+            ["at ray_address"],
+        ),
+        ("ray_address = 'head:6379'\n", ["ray_address is for the executor ray", "is local"]),
+        ("executor = 'ray'\nslurm_qos = 'a'\n", ["slurm_qos is for the executor slurm"]),
+        ("executor = 'slurm'\nslurm_account = '--uid=0'\n", ["line 2, slurm_account", "one name"]),
+        ("executor = 'slurm'\nslurm_python = 'python -c'\n", ["line 2, slurm_python"]),
+        ("start_seconds = 0\n", ["line 1, start_seconds"]),
         ("[server]\nport = 3\n", ["line 1, server", "no such setting"]),
     ],
 )
@@ -111,3 +125,38 @@ def test_slots_make_a_cluster() -> None:
     assert [node.gpus for node in config.cluster.nodes] == [4, 2]
     one = load_config(flags={"slots": 6}, environment={}).config
     assert [node.gpus for node in one.cluster.nodes] == [6]
+
+
+def test_settings_of_an_engine_reach_its_executor(tmp_path: Path) -> None:
+    text = """
+        executor = "slurm"
+        start_seconds = 30
+        slurm_partition = "gpu,debug"
+        slurm_constraint = "[v100|a100]&ib"
+        slurm_python = "/opt/python/bin/python3.11"
+    """
+    effective = load_config(
+        write(tmp_path, text), environment={"SHOCKWAVE_SLURM_ACCOUNT": "vision"}
+    )
+    site = site_of(effective.config, lambda job: Command(("true",), "/"), 0.0, RealClock(0.0))
+    assert site.options == {
+        "slurm_partition": "gpu,debug",
+        "slurm_account": "vision",
+        "slurm_constraint": "[v100|a100]&ib",
+        "slurm_python": "/opt/python/bin/python3.11",
+    }
+    assert (site.start_seconds, site.nodes) == (30.0, ())
+    printed = effective.to_toml()
+    assert "# slots: the executor knows" in printed
+    assert load_config(write(tmp_path, printed), environment={}).config == effective.config
+
+
+def test_ray_has_the_slots_of_this_machine_unless_it_has_an_address() -> None:
+    own = load_config(flags={"executor": "ray", "slots": 4}, environment={}).config
+    assert [node.gpus for node in own.cluster.nodes] == [4]
+    assert own.engine_options == {}
+    other = load_config(
+        flags={"executor": "ray", "ray_address": "head:6379"}, environment={}
+    ).config
+    assert other.cluster.nodes == ()
+    assert other.engine_options == {"ray_address": "head:6379"}

@@ -85,6 +85,12 @@ def test_json_is_yaml(tmp_path: Path) -> None:
          " greater than 0 (got -1)"),
         (SMALL + "epoch_seconds:\n  few: 4\n", "line 4, field epoch_seconds.few"),
         (SMALL + "adaptation: acordion\n", "line 3, field adaptation: should be 'static', "),
+        (SMALL + "slurm:\n  partition: -x\n", "line 4, field slurm.partition: should be a name, or "
+         "several with commas, without blanks or a dash at the start (got '-x')"),
+        (SMALL + "slurm:\n  qos: a b\n", "line 4, field slurm.qos: should be one name"),
+        (SMALL + "slurm:\n  partion: x\n", "line 4, field slurm.partion: there is no such field. "
+         "Did you mean partition?"),
+        (SMALL + "slurm: gpu\n", "line 3, field slurm: should be"),
         (SMALL + "gpus: 0\nweight: -1\n", "1 more field is bad"),
         (SMALL + "epochs: 4\n", "line 3, field epochs: the field is there twice, first in line 2"),
         ("command: [python\nepochs: 3\n", "line 2, column"),

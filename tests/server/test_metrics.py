@@ -122,12 +122,13 @@ def test_a_policy_that_does_not_plan_has_no_gap(
 
 def test_gpus_are_counted_by_state(client: TestClient, scheduler: MemoryScheduler) -> None:
     scheduler.drain("node-1", resume=False)
+    scheduler.occupy("node-0", 3)
     samples = scrape(client)
     counted = {
         state: figure(samples, "shockwave_gpus", state=state)
-        for state in ("busy", "idle", "drained", "down")
+        for state in ("busy", "others", "idle", "drained", "down")
     }
-    assert counted == {"busy": 0, "idle": 4, "drained": 4, "down": 0}
+    assert counted == {"busy": 0, "others": 3, "idle": 1, "drained": 4, "down": 0}
 
 
 def test_fairness_is_that_of_the_definitions(

@@ -13,7 +13,14 @@ from typer.testing import CliRunner
 
 from shockwave.cli.replay import replay as replay_command
 from shockwave.engine.journal import FileJournal
-from shockwave.executors.faults import Fault, JobCrash, JobFailure, NodeFailure, NodeRecovery
+from shockwave.executors.faults import (
+    Fault,
+    JobCrash,
+    JobFailure,
+    NodeFailure,
+    NodeOccupation,
+    NodeRecovery,
+)
 from shockwave.executors.simulation import TraceTruth, simulate
 from shockwave.measure.replay import recorded_run, replay
 from shockwave.model.cluster import Cluster
@@ -72,6 +79,25 @@ def test_faults_are_replayed_too() -> None:
         figure.live for figure in result.figures
     ]
     assert int(result.simulated.jobs.finished.sum()) == len(jobs) - 1
+
+
+def test_what_others_held_is_held_again() -> None:
+    node = CLUSTER.nodes[1]
+    faults = (
+        NodeOccupation(500.0, node.id, 3),
+        NodeFailure(2000.0, node.id),
+        NodeRecovery(3000.0, node),
+        NodeOccupation(3500.0, node.id, 1),
+        NodeOccupation(6000.0, node.id, 0),
+    )
+    result = replay(simulated("las", faults))
+    assert result.run.faults == faults
+    assert [figure.simulated for figure in result.figures] == [
+        figure.live for figure in result.figures
+    ]
+    assert result.simulated.capacity_gpus.tolist() == [8, 5, 4, 8, 7, 8]
+    alone = replay(simulated("las"))
+    assert alone.simulated.jobs.finish.tolist() != result.simulated.jobs.finish.tolist()
 
 
 # What a live journal tells of a job.

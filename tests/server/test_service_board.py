@@ -15,6 +15,7 @@ from shockwave.model.events import (
     JobStopped,
     JobSubmitted,
     NodeDown,
+    NodeOccupied,
     NodeUp,
     RoundDecided,
     StopReason,
@@ -120,7 +121,11 @@ def test_nodes_are_up_down_or_drained() -> None:
         ("n0", 1, "up"),
         ("n1", 0, "up"),
     ]
-    board.apply(5, [NodeDown(1.0, "n0")])
+    board.apply(5, [NodeOccupied(0.5, "n1", 2), NodeOccupied(0.5, "n9", 1)])
+    assert [node.gpus_others for node in board.nodes()] == [0, 2]
+    board.apply(7, [NodeDown(1.0, "n0"), NodeDown(1.0, "n1")])
+    assert [node.gpus_others for node in board.nodes()] == [0, 0]
+    assert board.gpus_known() == 4
     board.set_drained(frozenset({"n1"}))
     assert [node.state for node in board.nodes()] == ["down", "drained"]
 

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from shockwave.cli.config import config as config_command
 from shockwave.cli.serve import serve
+from shockwave.executors.local import LocalExecutor
 from shockwave.server.lock import StateLock
 
 runner = CliRunner()
@@ -48,6 +49,17 @@ def test_a_second_scheduler_is_refused(tmp_path: Path) -> None:
     said = refused("serve", "--state-dir", str(state), "--port", "0")
     lock.release()
     assert f"another scheduler (process {os.getpid()})" in said
+
+
+def test_a_first_start_without_its_engine_fails_in_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(LocalExecutor, "nodes", lambda self: None)
+    monkeypatch.setattr(LocalExecutor, "away", lambda self: "nobody answers at 10.0.0.1")
+    done = runner.invoke(app, ["serve", "--state-dir", "state", "--port", "0"])
+    assert done.exit_code == 1, done.output
+    assert done.output.count("\n") == 1, done.output
+    assert "executor local cannot be reached: nobody answers at 10.0.0.1" in done.output
 
 
 def test_a_port_in_use_is_refused_and_leaves_nothing_running(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ _EXTRAS = {
     "uvicorn": "server",
     "psycopg": "postgres",
     "highspy": "milp",
+    "ray": "ray",
 }
 
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 132)

@@ -35,9 +35,12 @@ def nodes(
         table.add_column("state")
         table.add_column("GPUs", justify="right")
         table.add_column("busy", justify="right")
+        shared = any(node["gpus_others"] for node in found)
+        if shared:
+            table.add_column("held by others", justify="right")
         for node in found:
-            row = (escape(node["id"]), node["state"], str(node["gpus"]), str(node["gpus_busy"]))
-            table.add_row(*row)
+            row = [escape(node["id"]), node["state"], str(node["gpus"]), str(node["gpus_busy"])]
+            table.add_row(*row, *([str(node["gpus_others"])] if shared else []))
         console.print(table)
 
 

@@ -40,6 +40,23 @@ GpusPerNode = Annotated[
 GraceSeconds = Annotated[
     float | None, typer.Option(help="Seconds that a job has to save before it is killed.")
 ]
+StartSeconds = Annotated[
+    float | None,
+    typer.Option(help="Seconds that Slurm or Ray may take to start a job. Default: 60."),
+]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(help="HOST:PORT of a Ray cluster. Default: one of its own, with --slots GPUs."),
+]
+SlurmPartition = Annotated[
+    str | None, typer.Option(help="Slurm partition of jobs that name none. Likewise:")
+]
+SlurmAccount = Annotated[str | None, typer.Option(help="Slurm account.")]
+SlurmQos = Annotated[str | None, typer.Option(help="Slurm quality of service.")]
+SlurmConstraint = Annotated[str | None, typer.Option(help="Slurm features of nodes.")]
+SlurmPython = Annotated[
+    str | None, typer.Option(help="Python 3.11 or newer on the nodes of Slurm.")
+]
 StopJobs = Annotated[
     bool | None,
     typer.Option(

@@ -67,6 +67,13 @@ def submit(
         list[str] | None,
         typer.Option(help="NAME=VALUE for its environment. Repeat.", show_default=False),
     ] = None,
+    slurm: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="OPTION=VALUE for Slurm: partition, account, qos or constraint. Repeat.",
+            show_default=False,
+        ),
+    ] = None,
     key: Annotated[
         str | None, typer.Option(help="Submitting twice with one key gives one job.")
     ] = None,
@@ -102,6 +109,7 @@ def submit(
             "weight": weight,
             "workdir": None if workdir is None else os.path.abspath(workdir),
             "env": _pairs(env, "--env", "NAME=VALUE"),
+            "slurm": _pairs(slurm, "--slurm", "OPTION=VALUE"),
         }
         given = {field: value for field, value in fields.items() if value is not None}
         if job_file is not None:

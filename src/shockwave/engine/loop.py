@@ -14,27 +14,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shockwave.engine.arrivals import Arrivals, CancelJob, DrainNode, Request, ResumeNode
+from shockwave.engine.arrivals import Arrivals
 from shockwave.engine.clock import Clock, VirtualClock
-from shockwave.engine.executor import Executor, Launch, Progress, Signal
+from shockwave.engine.executor import Executor, Launch, Signal
+from shockwave.engine.intake import Intake
 from shockwave.engine.journal import Journal
 from shockwave.engine.retry import Retries
 from shockwave.engine.state import SchedulerState
-from shockwave.model.cluster import Cluster, Node
+from shockwave.model.cluster import Cluster
 from shockwave.model.errors import PolicyError, StuckError
 from shockwave.model.events import (
     Event,
-    JobCancelled,
-    JobFailed,
-    JobProgressed,
     JobStarted,
-    JobStopped,
-    JobSubmitted,
-    NodeDown,
-    NodeUp,
     Placement,
     RoundDecided,
-    StopReason,
 )
 from shockwave.model.job import JobState
 from shockwave.model.view import Ints, View
@@ -84,11 +77,9 @@ class RoundLoop:
         self.policy = policy
         self.predictor = predictor
         self.executor = executor
-        self.arrivals = arrivals
         self.journal = journal
         self.rounds = rounds or Rounds()
         self.clock = clock or VirtualClock()
-        self.journal_progress = journal_progress
         self.observers = observers
         self.timer = timer
         self.state = SchedulerState(
@@ -97,7 +88,14 @@ class RoundLoop:
         self.round = 0
         self.rounds_scheduled = 0
         self.overrun_seconds = 0.0  # by how much the last decision came too late
-        self._drained: dict[str, Node] = {}
+        self.intake = Intake(
+            state=self.state,
+            journal=journal,
+            executor=executor,
+            arrivals=arrivals,
+            journal_progress=journal_progress,
+        )
+        self._cannot_fit: set[int] = set()  # gangs with too few nodes that they may use
         self._eligible = 0
         self._last: tuple[Ints, Decision] | None = None  # handles that run, and why
 
@@ -110,11 +108,14 @@ class RoundLoop:
         while self.step():
             pass
 
-    def restore(self, events: Iterable[Event], now: float) -> None:
-        """Go on from a journal: fold it, then find again what was running."""
-        for event in events:
-            self._remember_drained(event)
-            self.state.apply(event)
+    def restore(
+        self, events: Iterable[Event], now: float, drained: frozenset[str] = frozenset()
+    ) -> None:
+        """Go on from a journal: fold it, then find again what was running.
+
+        ``drained`` are the nodes that the operator withholds.
+        """
+        self.intake.restore(events, drained)
         self.round = self.rounds.boundary(now)
         table = self.state.table
         self.executor.adopt(
@@ -125,19 +126,13 @@ class RoundLoop:
         )
         self.rounds_scheduled = int(table.rounds_active.max(initial=0))
 
-    def _remember_drained(self, event: Event) -> None:
-        """A node that a journal takes down can be resumed later."""
-        if isinstance(event, NodeDown):
-            nodes = self.state.placer.nodes()
-            self._drained |= {node.id: node for node in nodes if node.id == event.node}
-        elif isinstance(event, NodeUp):
-            self._drained.pop(event.node.id, None)
-
     def step(self) -> bool:
         """One round, or several in which nothing changes. False when all work is done."""
         self._catch_up(self.clock.wait_until(self.now))
-        self._collect()
-        eligible = self.state.eligible(self.now)
+        self.intake.collect(self.now)
+        if self.executor.away() is not None:
+            return self._ride_out()
+        eligible = self._eligible_jobs()
         if len(eligible) != self._eligible:  # a back-off ended: news that no event tells
             self._eligible = len(eligible)
             self.state.changed = True
@@ -148,6 +143,8 @@ class RoundLoop:
         decision, chosen, seconds = self._decide(view, forecast)
         stopped, started, continuing = self._diff(chosen)
         placements = self._place(stopped, started)
+        if len(placements) < len(started):
+            chosen = self._without_unplaced(chosen, started, placements)
         spanning = self._record_orders(stopped, placements)
         self._act(stopped, placements, continuing)
         self._record_round(view, decision, chosen, spanning, seconds)
@@ -160,87 +157,30 @@ class RoundLoop:
         self.overrun_seconds = max(actual - self.now, 0.0)
         self.round = max(self.round, math.floor(actual / self.rounds.round_seconds + 1e-9))
 
-    def _collect(self) -> None:
-        poll = self.executor.poll(self.now)
-        self._take_progress(poll.progress)
-        for event in poll.events:
-            if self._comes_too_late(event):
-                continue
-            self._emit(event)
-            if isinstance(event, JobStopped) and event.reason is StopReason.CRASHED:
-                self._give_up_if_hopeless(event)
-        for spec in self.arrivals.due(self.now):
-            self._emit(JobSubmitted(self.now, spec))
-        for request in self.arrivals.requests():
-            self._obey(request)
-        self.journal.flush()
+    def _ride_out(self) -> bool:
+        """Nothing can be ordered: what runs goes on, and the next round looks again."""
+        self._renew(self.state.running())
+        self.round += 1
+        self._last = None
+        return True
 
-    def _emit(self, event: Event) -> None:
-        """Whatever changes the state is in the journal first."""
-        self.journal.append(event)
-        self.state.apply(event)
-
-    def _take_progress(self, progress: Progress) -> None:
-        if not self.journal_progress:
-            self.state.advance(progress)
-            return
-        for i, handle in enumerate(progress.handle.tolist()):
-            spec = self.state.table.specs[handle]
-            measured = float(progress.epoch_seconds[i])
-            self._emit(
-                JobProgressed(
-                    self.now,
-                    spec.id,
-                    epochs_done=float(progress.epochs_done[i]),
-                    configuration=spec.configurations[int(progress.configuration[i])],
-                    epoch_seconds=None if math.isnan(measured) else measured,
-                    productive_seconds=float(progress.productive_seconds[i]),
-                    held_seconds=float(progress.held_seconds[i]),
-                )
-            )
-
-    def _comes_too_late(self, event: Event) -> bool:
-        """Whether it tells of a job that has ended, e.g. one that finished while cancelled."""
-        job = getattr(event, "job", None)
-        handle = self.state.table.find(job) if isinstance(job, str) else None
-        return handle is not None and bool(self.state.table.state[handle] > JobState.RUNNING)
-
-    def _give_up_if_hopeless(self, crash: JobStopped) -> None:
-        if self.state.should_give_up(crash.job):
-            self._emit(JobFailed(crash.time, crash.job, f"kept crashing: {crash.detail}"))
-
-    def _obey(self, request: Request) -> None:
-        state = self.state
-        match request:
-            case CancelJob():
-                handle = state.table.find(request.job)
-                if handle is None or state.table.state[handle] > JobState.RUNNING:
-                    return
-                if state.table.state[handle] == JobState.RUNNING:
-                    self.executor.stop(np.array([handle]))
-                self._emit(JobCancelled(self.now, request.job))
-            case DrainNode():
-                node = next((n for n in state.placer.nodes() if n.id == request.node), None)
-                if node is not None:
-                    self._drained[node.id] = node
-                    self._preempt(np.array(state.placer.holders(node.id), dtype=np.int64))
-                    self._emit(NodeDown(self.now, node.id))
-            case ResumeNode():
-                back = self._drained.pop(request.node, None)
-                if back is not None:
-                    self._emit(NodeUp(self.now, back))
-
-    def _preempt(self, handles: Ints) -> None:
-        if len(handles):
-            self._stop_events(handles)
-            self.journal.flush()
-            self.executor.stop(handles)
+    def _eligible_jobs(self) -> Ints:
+        eligible = self.state.eligible(self.now)
+        if not self._cannot_fit:
+            return eligible
+        waiting = self._cannot_fit.intersection(eligible.tolist())
+        self._cannot_fit = {handle for handle in waiting if not self._could_fit(handle)}
+        return np.asarray(eligible[~np.isin(eligible, list(self._cannot_fit))])
 
     def _skip_idle(self) -> bool:
-        """Nothing to decide: go to the round in which that may change."""
+        """Nothing to decide: go to the round in which that may change.
+
+        Gangs run then only if others say that they hold all GPUs; they are left alone.
+        """
+        self._renew(self.state.running())
         jobs_wait = len(self.state.table.active) > 0
         # Without jobs only an arrival matters: a run ends with its jobs, not with its nodes.
-        change = self._next_change() if jobs_wait else self.arrivals.next_arrival()
+        change = self._next_change() if jobs_wait else self.intake.arrivals.next_arrival()
         if math.isinf(change):
             if jobs_wait:
                 raise StuckError(self._stuck_message())
@@ -307,18 +247,45 @@ class RoundLoop:
         return stopped, chosen[~goes_on], continuing
 
     def _place(self, stopped: Ints, started: Ints) -> dict[int, Placement]:
-        self.state.placer.release(stopped.tolist())
-        return self.state.placer.place(started.tolist(), self.state.table.gpus[started].tolist())
+        table, placer = self.state.table, self.state.placer
+        placer.release(stopped.tolist())
+        handles = started.tolist()
+        allowed = {
+            handle: nodes
+            for handle in handles
+            if (nodes := self.executor.nodes_for(table.specs[handle])) is not None
+        }
+        return placer.place(handles, table.gpus[started].tolist(), allowed)
+
+    def _without_unplaced(
+        self, chosen: Ints, started: Ints, placements: dict[int, Placement]
+    ) -> Ints:
+        """Gangs that do not fit the nodes they may use are not started, and decided on again.
+
+        One that would not fit even if those nodes were empty is left out until that changes.
+        """
+        unplaced = [handle for handle in started.tolist() if handle not in placements]
+        self._cannot_fit.update(handle for handle in unplaced if not self._could_fit(handle))
+        self._last = None
+        return np.asarray(chosen[~np.isin(chosen, unplaced)])
+
+    def _could_fit(self, handle: int) -> bool:
+        spec = self.state.table.specs[handle]
+        allowed = self.executor.nodes_for(spec)
+        return allowed is None or self.state.placer.capacity(allowed) >= spec.gpus
 
     # 6. Act: through the executor's verbs only.
 
     def _act(self, stopped: Ints, placements: dict[int, Placement], continuing: Ints) -> None:
         if len(stopped):
             self.executor.stop(stopped)
-        if len(continuing):
-            self.executor.signal(continuing, Signal.RENEW, self._lease_end)
+        self._renew(continuing)
         if placements:
             self.executor.launch([self._launch_order(*item) for item in placements.items()])
+
+    def _renew(self, handles: Ints) -> None:
+        if len(handles):
+            self.executor.signal(handles, Signal.RENEW, self._lease_end)
 
     @property
     def _lease_end(self) -> float:
@@ -327,38 +294,33 @@ class RoundLoop:
     def _launch_order(self, handle: int, placement: Placement) -> Launch:
         table = self.state.table
         attempt = int(table.starts[handle])
-        known = table.known(handle) if self.journal_progress else None
+        known = table.known(handle) if self.intake.journal_progress else None
         return Launch(handle, table.specs[handle], placement, attempt, self._lease_end, known)
 
     # 7. Record: orders before they are carried out, the round after.
-
-    def _stop_events(self, handles: Ints) -> None:
-        table = self.state.table
-        for handle in handles.tolist():
-            done = float(table.epochs_done[handle])
-            self._emit(JobStopped(self.now, table.specs[handle].id, done, StopReason.PREEMPTED))
 
     def _record_orders(self, stopped: Ints, placements: dict[int, Placement]) -> int:
         """Returns how many gangs span nodes although one node could hold them."""
         table = self.state.table
         spanning = 0
-        self._stop_events(stopped)
+        self.intake.record_stops(stopped, self.now)
         for handle, placement in placements.items():
             spec = table.specs[handle]
             spanning += len(placement) > 1 and spec.gpus <= self.state.placer.largest_node
             attempt = int(table.starts[handle]) + 1
-            self._emit(JobStarted(self.now, spec.id, placement, attempt))
+            self.intake.emit(JobStarted(self.now, spec.id, placement, attempt))
         self.journal.flush()
         return spanning
 
     def _record_round(
         self, view: View, decision: Decision, chosen: Ints, spanning: int, seconds: float
     ) -> None:
-        if len(chosen) == 0 and math.isinf(self._next_change()):
+        all_placed = self._last is not None
+        if len(chosen) == 0 and all_placed and math.isinf(self._next_change()):
             raise StuckError(self._stuck_message())
-        count = self._lease_rounds(decision, len(chosen) == len(view))
+        count = self._lease_rounds(decision, len(chosen) == len(view)) if all_placed else 1
         self.rounds_scheduled += count
-        self._emit(
+        self.intake.emit(
             RoundDecided(
                 self.now,
                 round=self.round,
@@ -388,7 +350,7 @@ class RoundLoop:
     def _next_change(self) -> float:
         return min(
             self.executor.quiet_until(),
-            self.arrivals.next_arrival(),
+            self.intake.arrivals.next_arrival(),
             self.state.next_eligible(self.now),
         )
 

@@ -2,11 +2,16 @@
 
 A running gang never moves, because a move costs it a restart. Gangs that start are placed
 largest first, each on the node that it fits most tightly; only a gang that no single node
-can hold spans several, as few as possible.
+can hold spans several, as few as possible. Gangs that may use some nodes only come before
+those that may use all.
+
+Others may hold GPUs too. Which slots those are does not matter, only how many: that many are
+not free. A gang keeps what it holds even where that leaves others with less than they say.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +25,16 @@ from shockwave.model.view import Ints
 @dataclass
 class _Slots:
     node: Node
-    free: list[int]  # ascending slot numbers
+    free: list[int]  # ascending slot numbers that no gang of ours holds
+    occupied: int = 0  # GPUs that others hold
+
+    @property
+    def usable(self) -> int:
+        return self.node.gpus - self.occupied
+
+    @property
+    def placeable(self) -> int:
+        return max(len(self.free) - self.occupied, 0)
 
 
 class Placer:
@@ -31,8 +45,8 @@ class Placer:
         self._index: dict[str, int] = {}
         self._held: dict[int, Placement] = {}
         self._free: Ints = np.empty(0, dtype=np.int64)
-        self.gpus = 0  # on nodes that are up
-        self.largest_node = 0  # GPUs of the largest node that is up
+        self.gpus = 0  # on nodes that are up, without those that others hold
+        self.largest_node = 0  # the most of these on one node
         for node in nodes:
             self.add(node)
 
@@ -58,6 +72,20 @@ class Placer:
         self._count()
         return self.holders(node_id)
 
+    def occupy(self, node_id: str, gpus: int) -> None:
+        """Others hold ``gpus`` GPUs of a node now; nothing if it is not up."""
+        index = self._index.get(node_id)
+        if index is not None:
+            slots = self._nodes[index]
+            slots.occupied = min(max(gpus, 0), slots.node.gpus)
+            self._free[index] = slots.placeable
+            self._count()
+
+    def occupied(self, node_id: str) -> int:
+        """How many GPUs of a node others hold."""
+        index = self._index.get(node_id)
+        return 0 if index is None else self._nodes[index].occupied
+
     def holders(self, node_id: str) -> list[int]:
         """Handles of the gangs that hold GPUs on a node."""
         return [
@@ -74,7 +102,7 @@ class Placer:
                 if index is not None:
                     self._nodes[index].free.extend(slots)
                     self._nodes[index].free.sort()
-                    self._free[index] += len(slots)
+                    self._free[index] = self._nodes[index].placeable
 
     def claim(self, handle: int, placement: Placement) -> None:
         """A gang holds exactly these slots already, as a journal says."""
@@ -85,7 +113,7 @@ class Placer:
             if index is not None:
                 free = self._nodes[index].free
                 self._nodes[index].free = [slot for slot in free if slot not in slots]
-                self._free[index] = len(self._nodes[index].free)
+                self._free[index] = self._nodes[index].placeable
         self._held[handle] = placement
 
     def placement(self, handle: int) -> Placement:
@@ -96,8 +124,50 @@ class Placer:
         """The nodes that are up."""
         return [self._nodes[index].node for index in self._index.values()]
 
-    def place(self, handles: list[int], gpus: list[int]) -> dict[int, Placement]:
-        """Place gangs that start now. Together they must fit the free GPUs."""
+    def node(self, node_id: str) -> Node | None:
+        """A node that is up."""
+        index = self._index.get(node_id)
+        return None if index is None else self._nodes[index].node
+
+    def capacity(self, allowed: Iterable[str]) -> int:
+        """GPUs of these nodes, free or held by us."""
+        return sum(self._nodes[self._index[name]].usable for name in allowed if name in self._index)
+
+    def place(
+        self,
+        handles: list[int],
+        gpus: list[int],
+        allowed: Mapping[int, frozenset[str]] | None = None,
+    ) -> dict[int, Placement]:
+        """Place gangs that start now; those that do not fit are left out.
+
+        ``allowed`` names the nodes of the gangs that may not use all. Without such gangs, all
+        fit that together need no more than the free GPUs.
+        """
+        if not allowed:
+            return self._place_anywhere(handles, gpus)
+        size_of = dict(zip(handles, gpus, strict=True))
+        placed: dict[int, Placement] = {}
+        bound = [handle for handle in handles if handle in allowed]
+        # Those with the least room first, and of these the largest.
+        bound.sort(key=lambda handle: (self.capacity(allowed[handle]), -size_of[handle]))
+        for handle in bound:
+            placement = self._place_among(size_of[handle], allowed[handle])
+            if placement:
+                self._held[handle] = placed[handle] = placement
+        rest = [handle for handle in handles if handle not in allowed]
+        return placed | self._place_anywhere(rest, [size_of[handle] for handle in rest])
+
+    def _place_among(self, size: int, allowed: frozenset[str]) -> Placement:
+        """One gang on some of the nodes only; empty if it does not fit."""
+        indices = [self._index[name] for name in allowed if name in self._index]
+        indices.sort(key=lambda index: (int(self._free[index]), index))
+        for index in indices:
+            if self._free[index] >= size:
+                return (self._take(index, size),)
+        return self._place_spanning(size, indices[::-1])
+
+    def _place_anywhere(self, handles: list[int], gpus: list[int]) -> dict[int, Placement]:
         by_size: dict[int, list[int]] = {}
         for handle, size in zip(handles, gpus, strict=True):
             by_size.setdefault(size, []).append(handle)
@@ -106,7 +176,10 @@ class Placer:
             gangs = by_size[size]
             done = self._place_whole(gangs, size, placed)
             for handle in gangs[done:]:
-                placed[handle] = self._place_spanning(size)
+                placement = self._place_spanning(size, np.argsort(-self._free, kind="stable"))
+                if not placement:
+                    break  # nor does another gang of this size fit
+                placed[handle] = placement
         self._held.update(placed)
         return placed
 
@@ -123,16 +196,18 @@ class Placer:
                 done += 1
         return done
 
-    def _place_spanning(self, size: int) -> Placement:
-        """Emptiest nodes first, so that the gang spans as few nodes as possible."""
-        parts = []
-        for index in np.argsort(-self._free, kind="stable").tolist():
+    def _place_spanning(self, size: int, emptiest_first: Iterable[int]) -> Placement:
+        """On as few nodes as possible; empty if the gang does not fit these nodes."""
+        counts: list[tuple[int, int]] = []
+        for index in map(int, emptiest_first):
             count = min(size, int(self._free[index]))
-            parts.append(self._take(index, count))
+            if count == 0:
+                break
+            counts.append((index, count))
             size -= count
             if size == 0:
-                return tuple(parts)
-        raise ValueError("gang does not fit the free GPUs")
+                return tuple(self._take(index, count) for index, count in counts)
+        return ()
 
     def _take(self, index: int, count: int) -> tuple[str, tuple[int, ...]]:
         slots = self._nodes[index]
@@ -142,6 +217,6 @@ class Placer:
         return slots.node.id, taken
 
     def _count(self) -> None:
-        sizes = [self._nodes[index].node.gpus for index in self._index.values()]
+        sizes = [self._nodes[index].usable for index in self._index.values()]
         self.gpus = sum(sizes)
         self.largest_node = max(sizes, default=0)

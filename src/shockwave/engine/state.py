@@ -25,6 +25,7 @@ from shockwave.model.events import (
     JobStopped,
     JobSubmitted,
     NodeDown,
+    NodeOccupied,
     NodeUp,
     RegimeChanged,
     RoundDecided,
@@ -110,6 +111,8 @@ class SchedulerState:
                 self.placer.add(event.node)
             case NodeDown():
                 self.placer.release(self.placer.remove(event.node))
+            case NodeOccupied():
+                self.placer.occupy(event.node, event.gpus)
             case RoundDecided():
                 self._decided(event)
                 return

@@ -4,11 +4,14 @@ JSON Lines, one fault a line::
 
     {"time": 3600, "event": "node-down", "node": "n3"}
     {"time": 7200, "event": "node-up", "node": "n3", "gpus": 4}
+    {"time": 7200, "event": "node-occupied", "node": "n3", "gpus": 2}
     {"time": 5000, "event": "job-crash", "job": "17"}
     {"time": 9000, "event": "job-fail", "job": "18", "reason": "out of memory"}
 
-A crash takes a running job back to its last whole epoch and is retried; one that does not
-run then does not notice. A failure is final; a waiting job fails as soon as it runs.
+A node is occupied by others, who hold that many of its GPUs from then on; a gang that runs
+there keeps what it has. A crash takes a running job back to its last whole epoch and is
+retried; one that does not run then does not notice. A failure is final; a waiting job fails as
+soon as it runs.
 """
 
 from __future__ import annotations
@@ -44,6 +47,14 @@ class NodeRecovery(Fault):
 
 
 @dataclass(frozen=True, slots=True)
+class NodeOccupation(Fault):
+    """Others hold ``gpus`` GPUs of a node from now on."""
+
+    node: str
+    gpus: int
+
+
+@dataclass(frozen=True, slots=True)
 class JobCrash(Fault):
     job: str
 
@@ -76,6 +87,15 @@ class _NodeUp(_Line):
         return NodeRecovery(self.time, Node(self.node, self.gpus))
 
 
+class _NodeOccupied(_Line):
+    event: Literal["node-occupied"]
+    node: str
+    gpus: int = Field(ge=0)
+
+    def fault(self) -> Fault:
+        return NodeOccupation(self.time, self.node, self.gpus)
+
+
 class _JobCrash(_Line):
     event: Literal["job-crash"]
     job: str
@@ -93,9 +113,8 @@ class _JobFail(_Line):
         return JobFailure(self.time, self.job, self.reason)
 
 
-_LINE: TypeAdapter[_NodeDown | _NodeUp | _JobCrash | _JobFail] = TypeAdapter(
-    Annotated[_NodeDown | _NodeUp | _JobCrash | _JobFail, Field(discriminator="event")]
-)
+_AnyLine = _NodeDown | _NodeUp | _NodeOccupied | _JobCrash | _JobFail
+_LINE: TypeAdapter[_AnyLine] = TypeAdapter(Annotated[_AnyLine, Field(discriminator="event")])
 
 
 def read_faults(path: Path, cluster: Cluster, job_ids: set[str]) -> list[Fault]:
@@ -114,7 +133,7 @@ def read_faults(path: Path, cluster: Cluster, job_ids: set[str]) -> list[Fault]:
         if line.strip()
     ]
     numbered.sort(key=lambda item: item[1].time)
-    up = {node.id for node in cluster.nodes}
+    up = {node.id: node.gpus for node in cluster.nodes}
     for number, fault in numbered:
         _check(fault, up, job_ids, source=str(path), place=f"line {number}")
     return [fault for _, fault in numbered]
@@ -135,13 +154,14 @@ def _parse(line: str, path: Path, number: int) -> Fault:
             source=str(path),
             place=f"line {number}",
             value=first["input"],
-            hint="Events are node-down, node-up, job-crash and job-fail",
+            hint="Events are node-down, node-up, node-occupied, job-crash and job-fail",
         ) from error
 
 
-def _check(fault: Fault, up: set[str], job_ids: set[str], *, source: str, place: str) -> None:
+def _check(fault: Fault, up: dict[str, int], job_ids: set[str], *, source: str, place: str) -> None:
+    """``up`` has the GPUs of the nodes that are up, and is changed."""
     match fault:
-        case NodeFailure():
+        case NodeFailure() | NodeOccupation():
             if fault.node not in up:
                 raise InputError(
                     "this node is not up then",
@@ -150,13 +170,21 @@ def _check(fault: Fault, up: set[str], job_ids: set[str], *, source: str, place:
                     value=fault.node,
                     hint=f"Nodes that are up: {', '.join(sorted(up)[:8]) or 'none'}",
                 )
-            up.remove(fault.node)
+            if isinstance(fault, NodeFailure):
+                del up[fault.node]
+            elif fault.gpus > up[fault.node]:
+                raise InputError(
+                    f"this node has {up[fault.node]} GPUs",
+                    source=source,
+                    place=place,
+                    value=fault.gpus,
+                )
         case NodeRecovery():
             if fault.node.id in up:
                 raise InputError(
                     "this node is up already", source=source, place=place, value=fault.node.id
                 )
-            up.add(fault.node.id)
+            up[fault.node.id] = fault.node.gpus
         case JobCrash() | JobFailure():
             if fault.job not in job_ids:
                 raise InputError(

@@ -1,4 +1,4 @@
-"""Live executors by name: the one for this machine, and those that other packages bring.
+"""Live executors by name: the built-in ones, and those that other packages bring.
 
 A package adds an executor by an entry point in the group ``shockwave.executors`` whose value
 is a subclass of :class:`LiveExecutor`, and ``shockwave serve --executor NAME`` uses it.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -54,17 +55,23 @@ class LiveExecutor(Executor):
         """Ends the executor: with its jobs, which may save, or without, and they run on."""
 
 
+_BUILT_IN = {
+    "local": "shockwave.executors.local:LocalExecutor",
+    "slurm": "shockwave.executors.slurm:SlurmExecutor",
+    "ray": "shockwave.executors.ray:RayExecutor",
+}
+
+
 def available() -> list[str]:
     """The names of all live executors, built-in ones first."""
-    built_in = list(_built_in())
-    return built_in + [name for name in plug_ins(GROUP, LiveExecutor) if name not in built_in]
+    others = [name for name in plug_ins(GROUP, LiveExecutor) if name not in _BUILT_IN]
+    return [*_BUILT_IN, *others]
 
 
 def create(name: str, site: Site) -> LiveExecutor:
     """The executor by name. Raises :class:`InputError` naming what exists."""
-    built_in = _built_in()
-    if name in built_in:
-        return built_in[name].at(site)
+    if name in _BUILT_IN:
+        return _built_in(name).at(site)
     plug_in = plug_ins(GROUP, LiveExecutor).get(name)
     if plug_in is None:
         raise InputError(
@@ -73,7 +80,8 @@ def create(name: str, site: Site) -> LiveExecutor:
     return plug_in.create(lambda executor: executor.at(site))
 
 
-def _built_in() -> dict[str, type[LiveExecutor]]:
-    from shockwave.executors.local import LocalExecutor  # it is a LiveExecutor itself
-
-    return {LocalExecutor.name: LocalExecutor}
+def _built_in(name: str) -> type[LiveExecutor]:
+    """Imported when it is asked for: it is a subclass of what is here."""
+    module, _, attribute = _BUILT_IN[name].partition(":")
+    executor: type[LiveExecutor] = getattr(import_module(module), attribute)
+    return executor

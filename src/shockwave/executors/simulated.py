@@ -14,13 +14,21 @@ from collections.abc import Sequence
 import numpy as np
 
 from shockwave.engine.executor import Executor, Launch, Poll, Progress, Signal
-from shockwave.executors.faults import Fault, JobCrash, JobFailure, NodeFailure, NodeRecovery
+from shockwave.executors.faults import (
+    Fault,
+    JobCrash,
+    JobFailure,
+    NodeFailure,
+    NodeOccupation,
+    NodeRecovery,
+)
 from shockwave.model.events import (
     Event,
     JobFailed,
     JobFinished,
     JobStopped,
     NodeDown,
+    NodeOccupied,
     NodeUp,
     RegimeChanged,
     StopReason,
@@ -217,6 +225,8 @@ class SimulatedExecutor(Executor):
                 events.append(NodeDown(self.now, fault.node))
             case NodeRecovery():
                 events.append(NodeUp(self.now, fault.node))
+            case NodeOccupation():
+                events.append(NodeOccupied(self.now, fault.node, fault.gpus))
             case JobCrash():
                 crashed = self._handles.get(fault.job)
                 if crashed is not None and crashed in self._running:

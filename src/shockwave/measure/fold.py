@@ -20,6 +20,7 @@ from shockwave.model.events import (
     JobStopped,
     JobSubmitted,
     NodeDown,
+    NodeOccupied,
     NodeUp,
     Placement,
     RoundDecided,
@@ -72,7 +73,7 @@ class _Fold:
         self.lease_placement: list[Placement] = []
         self.decided: list[RoundDecided] = []
         self.nodes: dict[str, Node] = {}
-        self.up: dict[str, int] = {}
+        self.up: dict[str, int] = {}  # GPUs of a node that others do not hold
         self.capacity: list[tuple[float, int]] = []
         self.reasons: dict[str, int] = {}
 
@@ -89,6 +90,7 @@ class _Fold:
             ),
             NodeUp: self.node_up,
             NodeDown: self.node_down,
+            NodeOccupied: self.node_occupied,
             RoundDecided: self.decided.append,
             RunEnded: self.run_ended,
         }
@@ -113,6 +115,12 @@ class _Fold:
     def node_down(self, event: NodeDown) -> None:
         self.up.pop(event.node, None)
         self.capacity.append((event.time, sum(self.up.values())))
+
+    def node_occupied(self, event: NodeOccupied) -> None:
+        if event.node in self.up:
+            gpus = self.nodes[event.node].gpus
+            self.up[event.node] = max(gpus - event.gpus, 0)
+            self.capacity.append((event.time, sum(self.up.values())))
 
     def job_submitted(self, event: JobSubmitted) -> None:
         if event.job.id in self.index:

@@ -131,8 +131,8 @@ class RunHistory:
 
     ``gpus`` is ``M``, the GPUs of the nodes that the run started with (or, where it started
     with none, the most that were ever up). ``nodes`` are all that were ever seen, and
-    ``capacity_time`` / ``capacity_gpus`` the steps of the number of GPUs up.
-    ``restart_reasons`` counts restarts by how the lease before ended.
+    ``capacity_time`` / ``capacity_gpus`` the steps of the number of GPUs up that others did
+    not hold. ``restart_reasons`` counts restarts by how the lease before ended.
     """
 
     settings: RunStarted
@@ -147,6 +147,12 @@ class RunHistory:
     capacity_time: Floats
     capacity_gpus: Ints
     restart_reasons: Mapping[str, int]
+
+    def available_gpu_seconds(self, until: float) -> float:
+        """GPUs that were up and not held by others, times seconds, from the start of the run."""
+        stops = np.append(self.capacity_time[1:], np.inf)
+        lengths = np.clip(stops, 0.0, until) - np.clip(self.capacity_time, 0.0, until)
+        return float(np.dot(self.capacity_gpus, lengths))
 
     @cached_property
     def restart_lost_gpu_seconds(self) -> float:

@@ -77,22 +77,22 @@ def makespan_bound_seconds(history: RunHistory) -> float | None:
 
 
 def utilization(history: RunHistory) -> float | None:
-    """Productive GPU-seconds over ``M * makespan``.
+    """Productive GPU-seconds over those that there were until the last job finished.
 
     Productive are the exclusive runtimes of finished jobs and, of others, what they held less
-    their restarts. Time after the last finish does not count.
+    their restarts. Time after the last finish does not count. There were ``M * makespan``,
+    unless nodes came and went, or others held GPUs of theirs.
     """
-    makespan = makespan_seconds(history)
-    if not makespan:
-        return None
+    there_were = history.available_gpu_seconds(makespan_seconds(history) or 0.0)
     jobs = history.jobs
-    return float(np.dot(jobs.gpus, jobs.productive_seconds)) / (history.gpus * makespan)
+    productive = float(np.dot(jobs.gpus, jobs.productive_seconds))
+    return productive / there_were if there_were > 0 else None
 
 
 def occupancy(history: RunHistory) -> float | None:
-    """GPU-seconds under lease, restarts included, over ``M * makespan``."""
-    makespan = makespan_seconds(history)
-    return float(history.jobs.gpu_seconds.sum()) / (history.gpus * makespan) if makespan else None
+    """GPU-seconds under lease, restarts included, over those that there were."""
+    there_were = history.available_gpu_seconds(makespan_seconds(history) or 0.0)
+    return float(history.jobs.gpu_seconds.sum()) / there_were if there_were > 0 else None
 
 
 def planning_seconds(history: RunHistory) -> Floats:
@@ -164,9 +164,10 @@ METRICS = MappingProxyType(
                    "99 % of the jobs completed within this time", _jct(99)),
             *_fairness_metrics(),
             Metric("utilization", "fraction", "higher",
-                   "Productive GPU-seconds over GPUs times makespan", utilization),
+                   "Productive GPU-seconds over those available until the last job finished",
+                   utilization),
             Metric("occupancy", "fraction", "neither",
-                   "GPU-seconds under lease, restarts included, over GPUs times makespan",
+                   "GPU-seconds under lease, restarts included, over those available",
                    occupancy),
             Metric("queueing_mean_seconds", "seconds", "lower",
                    "Mean time that a job was in the system without GPUs",

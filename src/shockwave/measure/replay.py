@@ -16,7 +16,14 @@ import numpy as np
 
 from shockwave.engine.journal import MemoryJournal
 from shockwave.engine.loop import RoundLoop, Rounds
-from shockwave.executors.faults import Fault, JobCrash, JobFailure, NodeFailure, NodeRecovery
+from shockwave.executors.faults import (
+    Fault,
+    JobCrash,
+    JobFailure,
+    NodeFailure,
+    NodeOccupation,
+    NodeRecovery,
+)
 from shockwave.executors.simulated import SimulatedExecutor
 from shockwave.executors.simulation import TraceArrivals, TraceTruth, by_arrival
 from shockwave.measure.fold import fold_history
@@ -34,6 +41,7 @@ from shockwave.model.events import (
     JobStopped,
     JobSubmitted,
     NodeDown,
+    NodeOccupied,
     NodeUp,
     RegimeChanged,
     RunEnded,
@@ -210,7 +218,8 @@ def _completed(seconds: Floats, epochs: Floats, total: float | None) -> Floats:
 def recorded_run(events: Sequence[Event]) -> RecordedRun:
     """The trace, the faults and the cost of a start, from a journal.
 
-    Jobs that never made progress and did not finish are left out. Crashes, failed nodes and
+    Jobs that never made progress and did not finish are left out. Crashes, failed nodes,
+    what others held, and
     jobs that were given up or cancelled become faults at the time when it happened; a job
     that had not ended when the journal does is given up then.
     """
@@ -242,6 +251,8 @@ def recorded_run(events: Sequence[Event]) -> RecordedRun:
                 node_events.append(NodeFailure(event.time, event.node))
             case NodeUp():
                 node_events.append(NodeRecovery(event.time, event.node))
+            case NodeOccupied():
+                node_events.append(NodeOccupation(event.time, event.node, event.gpus))
     worked = {
         name: job
         for name, job in jobs.items()

@@ -242,7 +242,7 @@ def _over_time(names: Sequence[str], histories: Sequence[RunHistory]) -> str:
         "All charts of a kind share the same axes."
     )
     if any(len(set(history.capacity_gpus.tolist())) > 1 for history in histories):
-        caption += " A dashed line is the share of GPUs whose nodes were up."
+        caption += " A dashed line is the share of GPUs that were up and not held by others."
     return _section("time", "Over time", caption, f'<div class="pairs">{"".join(rows)}</div>')
 
 

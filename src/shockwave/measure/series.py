@@ -58,7 +58,7 @@ def running_jobs(history: RunHistory, edges: Floats) -> Floats:
 
 
 def gpus_up(history: RunHistory, edges: Floats) -> Floats:
-    """[bin] mean number of GPUs of nodes that are up."""
+    """[bin] mean number of GPUs of nodes that are up, without those that others hold."""
     starts = history.capacity_time
     stops = np.append(starts[1:], max(float(edges[-1]), float(starts[-1])))
     return mean_in_bins(starts, stops, history.capacity_gpus.astype(np.float64), edges)

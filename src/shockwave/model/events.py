@@ -144,6 +144,19 @@ class NodeDown(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class NodeOccupied(Event):
+    """Others hold ``gpus`` GPUs of a node from now on; 0 when they gave all of them back.
+
+    They are not ours to use until then. A node that goes down is forgotten with its
+    occupants.
+    """
+
+    kind: ClassVar[str] = "node-occupied"
+    node: str
+    gpus: int
+
+
+@dataclass(frozen=True, slots=True)
 class RoundDecided(Event):
     """A decision was taken, and holds for ``rounds`` rounds from ``round`` on.
 
@@ -179,7 +192,8 @@ _KINDS: dict[str, type[Event]] = {
     cls.kind: cls
     for cls in (
         RunStarted, JobSubmitted, JobStarted, JobStopped, JobProgressed, RegimeChanged,
-        JobFinished, JobFailed, JobCancelled, NodeUp, NodeDown, RoundDecided, RunEnded,
+        JobFinished, JobFailed, JobCancelled, NodeUp, NodeDown, NodeOccupied, RoundDecided,
+        RunEnded,
     )
 }  # fmt: skip
 

@@ -25,6 +25,7 @@ from shockwave.model.events import (
     JobStopped,
     JobSubmitted,
     NodeDown,
+    NodeOccupied,
     NodeUp,
     Placement,
     RegimeChanged,
@@ -53,6 +54,7 @@ _ROUNDS_KEPT = 20_000  # older ones are in the journal
 class _NodeFacts:
     node: Node
     up: bool
+    others: int = 0  # GPUs that others hold
 
 
 class Board:
@@ -64,7 +66,8 @@ class Board:
         self._jobs: dict[str, JobFacts] = {}  # in order of submission
         self._order: list[str] = []
         self._names: dict[str, list[str]] = {}
-        self._records: dict[str, tuple[JobFacts, DecisionInForce | None, JobRecord]] = {}
+        self._records: dict[str, tuple[JobFacts, DecisionInForce | None, str, JobRecord]] = {}
+        self._outage = ""
         self._handles = 0
         self._nodes: dict[str, _NodeFacts] = {}
         self._rounds: deque[RoundRecord] = deque(maxlen=_ROUNDS_KEPT)
@@ -95,6 +98,10 @@ class Board:
             self._drained = nodes
 
     _drained: frozenset[str] = frozenset()
+
+    def set_outage(self, reason: str) -> None:
+        """Why nothing can be started now; empty when it can."""
+        self._outage = reason
 
     def decided(self, view: View, forecast: Forecast, decision: Decision) -> None:
         """An observer of the round loop."""
@@ -157,6 +164,7 @@ class Board:
             crashes=facts.crashes + crashed,
             preemptions=facts.preemptions + (event.reason is StopReason.PREEMPTED),
             crash=event.detail or "crashed" if crashed else "",
+            setback="" if crashed else event.detail,
         )
 
     def _progressed(self, event: JobProgressed) -> None:
@@ -208,6 +216,12 @@ class Board:
         facts = self._nodes.get(event.node)
         if facts is not None:
             facts.up = False
+            facts.others = 0
+
+    def _node_occupied(self, event: NodeOccupied) -> None:
+        facts = self._nodes.get(event.node)
+        if facts is not None:
+            facts.others = event.gpus
 
     def _round(self, event: RoundDecided) -> None:
         self._active_rounds += event.active * event.rounds
@@ -297,10 +311,16 @@ class Board:
                     id=name,
                     gpus=item.node.gpus,
                     gpus_busy=busy.get(name, 0),
+                    gpus_others=item.others,
                     state="drained" if name in self._drained else "up" if item.up else "down",
                 )
                 for name, item in self._nodes.items()
             ]
+
+    def gpus_known(self) -> int:
+        """Of all nodes that were ever up."""
+        with self._changed:
+            return sum(item.node.gpus for item in self._nodes.values())
 
     def tenants(self) -> list[TenantRecord]:
         """The weight of a tenant is that of its latest job."""
@@ -331,11 +351,12 @@ class Board:
         """Made once for each version of the facts; racing readers make the same one."""
         if facts.ended:
             decision = None  # no later decision changes it
+        outage = self._outage if facts.state == "waiting" else ""
         made = self._records.get(facts.id)
-        if made is not None and made[0] is facts and made[1] is decision:
-            return made[2]
-        record = job_record(facts, decision, self.origin_unix)
-        self._records[facts.id] = (facts, decision, record)
+        if made is not None and made[0] is facts and made[1] is decision and made[2] == outage:
+            return made[3]
+        record = job_record(facts, decision, self.origin_unix, outage)
+        self._records[facts.id] = (facts, decision, outage, record)
         return record
 
 
@@ -355,5 +376,6 @@ _HANDLERS: dict[type[Event], Callable[[Board, Any], None]] = {
     JobCancelled: Board._cancelled,
     NodeUp: Board._node_up,
     NodeDown: Board._node_down,
+    NodeOccupied: Board._node_occupied,
     RoundDecided: Board._round,
 }

@@ -33,12 +33,15 @@ from shockwave.model.cluster import Cluster
 from shockwave.model.errors import InputError
 from shockwave.policies import registry as policies
 from shockwave.predict import registry as predictors
+from shockwave.server.slurm_options import SlurmFeatures, SlurmName, SlurmNames
 from shockwave.server.tokens import hash_token, is_loopback
 
 ENVIRONMENT_PREFIX = "SHOCKWAVE_"
 CONFIG_VARIABLE = "SHOCKWAVE_CONFIG"
 DEFAULT_FILE = "shockwave.toml"  # in the working directory, if it is there
 _SHORTEST_TOKEN = 16
+_ONE_WORD = r"^[^-\s]\S*$"
+_ENGINES = ("ray", "slurm")  # with settings of their own, which begin with the name
 
 
 def _default_state_dir() -> Path:
@@ -77,6 +80,13 @@ class ServeConfig(BaseModel):
     slots: int = Field(default_factory=_gpus_of_this_machine, ge=1, le=100_000)
     gpus_per_node: int | None = Field(None, ge=1)  # None: all slots on one node
     grace_seconds: float = Field(30.0, ge=0)
+    start_seconds: float = Field(60.0, gt=0)  # that an engine has to start a gang
+    ray_address: str | None = Field(None, pattern=_ONE_WORD)  # None: a cluster of slots, here
+    slurm_partition: SlurmNames | None = None  # for jobs that do not say, as the next three
+    slurm_account: SlurmName | None = None
+    slurm_qos: SlurmName | None = None
+    slurm_constraint: SlurmFeatures | None = None
+    slurm_python: str | None = Field(None, pattern=_ONE_WORD)  # Python 3.11+ on the nodes
     stop_jobs: bool = False  # at shutdown; else they run on and are adopted at the next start
 
     most_crashes: int = Field(3, ge=1)  # in a row without progress, then the job is failed
@@ -124,12 +134,42 @@ class ServeConfig(BaseModel):
                 f"restart_seconds ({self.restart_seconds:g}) must be below round_seconds "
                 f"({self.round_seconds:g}), or no job would ever make progress"
             )
+        self._check_executor()
         if not is_loopback(self.host) and self.token_hash is None:
             raise ValueError(
                 f"host {self.host!r} can be reached by others, so a token is required: "
                 "set SHOCKWAVE_TOKEN or token_sha256, or stay on 127.0.0.1"
             )
         return self
+
+    def _check_executor(self) -> None:
+        """A setting that would be passed over is a mistake."""
+        for name in self.engine_options:
+            engine = name.partition("_")[0]
+            if engine != self.executor:
+                raise ValueError(
+                    f"{name} is for the executor {engine}, but executor is {self.executor}"
+                )
+        if self.discovers_nodes:
+            for name in ("slots", "gpus_per_node"):
+                if name in self.model_fields_set and getattr(self, name) is not None:
+                    knows = "Slurm" if self.executor == "slurm" else "the cluster at ray_address"
+                    raise ValueError(f"{name} is not for this executor: {knows} knows its GPUs")
+
+    @property
+    def engine_options(self) -> dict[str, str]:
+        """The settings that only one executor knows, as far as they are set."""
+        return {
+            name: value
+            for name in type(self).model_fields
+            if name.startswith(tuple(f"{engine}_" for engine in _ENGINES))
+            and (value := getattr(self, name)) is not None
+        }
+
+    @property
+    def discovers_nodes(self) -> bool:
+        """Whether nodes come from the engine, not from these settings."""
+        return self.executor == "slurm" or self.ray_address is not None
 
     @property
     def token_hash(self) -> str | None:
@@ -145,6 +185,9 @@ class ServeConfig(BaseModel):
 
     @property
     def cluster(self) -> Cluster:
+        """The nodes that these settings make; none where the engine knows them."""
+        if self.discovers_nodes:
+            return Cluster(())
         return Cluster.uniform(self.slots, self.gpus_per_node or self.slots)
 
     @property
@@ -176,6 +219,8 @@ class EffectiveConfig:
             return f"# {name} is set, and not shown  # {source}"
         if value is None:
             return f"# {name} is not set  # {source}"
+        if name == "slots" and self.config.discovers_nodes:
+            return f"# {name}: the executor knows  # {source}"
         return f"{name} = {_toml(value)}  # {source}"
 
 

@@ -36,6 +36,7 @@ class JobFacts:
     gpu_seconds: float = 0.0
     cancelling: bool = False
     crash: str = ""  # of the last stop, if it was one: exit code and last lines of the log
+    setback: str = ""  # of the last stop, if it was none: why others ended it
     failure: str = ""
     rho: float | None = None  # of a finished job
     active_rounds_before: int = 0  # active jobs summed over the rounds before it came
@@ -85,7 +86,10 @@ def predicted_rho(view: View, forecast: Forecast, decision: Decision) -> Floats:
         return np.asarray((view.elapsed + contention * left) / fair)
 
 
-def job_record(facts: JobFacts, decision: DecisionInForce | None, origin_unix: float) -> JobRecord:
+def job_record(
+    facts: JobFacts, decision: DecisionInForce | None, origin_unix: float, outage: str = ""
+) -> JobRecord:
+    """``outage`` says why nothing can be started now."""
     spec = facts.spec
     return JobRecord(
         id=spec.id,
@@ -105,7 +109,7 @@ def job_record(facts: JobFacts, decision: DecisionInForce | None, origin_unix: f
         crashes=facts.crashes,
         preemptions=facts.preemptions,
         nodes=[node for node, _ in facts.placement],
-        why=_why_record(facts, decision, origin_unix),
+        why=_why_record(facts, decision, origin_unix, outage),
     )
 
 
@@ -124,7 +128,9 @@ def round_record(event: RoundDecided, origin_unix: float) -> RoundRecord:
     )
 
 
-def _why_record(facts: JobFacts, decision: DecisionInForce | None, origin_unix: float) -> WhyRecord:
+def _why_record(
+    facts: JobFacts, decision: DecisionInForce | None, origin_unix: float, outage: str
+) -> WhyRecord:
     match facts.state:
         case "finished":
             return WhyRecord(reason="finished: all epochs are done", rho=_finite(facts.rho))
@@ -135,6 +141,8 @@ def _why_record(facts: JobFacts, decision: DecisionInForce | None, origin_unix: 
             return WhyRecord(reason="cancelled: somebody took it back")
     if facts.cancelling:
         return WhyRecord(reason="is being cancelled: it leaves at the start of the next round")
+    if outage and facts.state == "waiting":
+        return WhyRecord(reason=f"waits: nothing can be started for now: {outage}")
     position = None
     if decision is not None and facts.handle is not None:
         position = decision.position.get(facts.handle)
@@ -143,22 +151,31 @@ def _why_record(facts: JobFacts, decision: DecisionInForce | None, origin_unix: 
         return WhyRecord(
             reason=f"waits: it crashed ({first}) and is tried again", last_log_lines=lines
         )
+    left_out = decision is not None and facts.handle is not None and position is None
+    if left_out and facts.state == "waiting":
+        return WhyRecord(reason="waits: of the nodes that it may use, not enough are up")
     if decision is None or position is None:
         known = "the scheduler has just started" if facts.handle is not None else "it is new"
         verb = "runs" if facts.state == "running" else "waits"
         return WhyRecord(reason=f"{verb}: {known}, and is decided about in the next round")
-    return _told(decision, position, origin_unix)
+    return _told(facts, decision, position, origin_unix)
 
 
-def _told(decision: DecisionInForce, position: int, origin_unix: float) -> WhyRecord:
+def _told(
+    facts: JobFacts, decision: DecisionInForce, position: int, origin_unix: float
+) -> WhyRecord:
     told = decision.reasons.why(position)
+    reason = told.reason
+    if told.runs and facts.state == "waiting":
+        room = "it starts when there is room on the nodes that it may use"
+        reason = f"waits: it is chosen, and {facts.setback or room}"
 
     def unix(seconds: float | None) -> float | None:
         finite = _finite(seconds)
         return None if finite is None else origin_unix + finite
 
     return WhyRecord(
-        reason=told.reason,
+        reason=reason,
         bid=_finite(told.bid),
         price=_finite(told.price),
         ahead=told.ahead,

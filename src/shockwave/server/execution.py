@@ -31,6 +31,8 @@ def site_of(
         origin_unix=origin_unix,
         clock=lambda: origin_unix + clock.now(),
         grace_seconds=config.grace_seconds,
+        start_seconds=config.start_seconds,
+        options=config.engine_options,
     )
 
 

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from shockwave.model.errors import InputError
 from shockwave.server.records import Submission
+from shockwave.server.slurm_options import SlurmOptions
 
 LARGEST_BYTES = 1024 * 1024
 _HINTS = {
@@ -73,7 +74,7 @@ def checked_submission(
     line = _line_of(place, lines or {})
     missing = first["type"] == "missing"
     unknown = first["type"] == "extra_forbidden"
-    hints = [_nearest(str(place[0])) if unknown else _HINTS.get(str(place[0]) if place else "", "")]
+    hints = [_nearest(place) if unknown else _HINTS.get(str(place[0]) if place else "", "")]
     if len(found) > 1:
         hints.append(f"{len(found) - 1} more {'field is' if len(found) == 2 else 'fields are'} bad")
     raise InputError(
@@ -174,11 +175,12 @@ def _line_of(place: Sequence[str | int], lines: Mapping[tuple[str | int, ...], i
     return None
 
 
-def _nearest(name: str) -> str:
-    near = difflib.get_close_matches(name, list(Submission.model_fields), n=1)
+def _nearest(place: Sequence[str | int]) -> str:
+    model: type[BaseModel] = SlurmOptions if place[0] == "slurm" else Submission
+    near = difflib.get_close_matches(str(place[-1]), list(model.model_fields), n=1)
     if near:
         return f"Did you mean {near[0]}?"
-    return f"The fields are {', '.join(Submission.model_fields)}"
+    return f"The fields are {', '.join(model.model_fields)}"
 
 
 def _said(kind: str, message: str) -> str:

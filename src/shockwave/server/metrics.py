@@ -139,10 +139,12 @@ class SchedulerMetrics:
         self._state[job] = state
 
     def _count_gpus(self) -> None:
-        count = {"busy": 0, "idle": 0, "drained": 0, "down": 0}
+        count = {"busy": 0, "others": 0, "idle": 0, "drained": 0, "down": 0}
         for node in self._port.nodes():
+            others = min(node.gpus_others, node.gpus - node.gpus_busy)
             count["busy"] += node.gpus_busy
+            count["others"] += others
             free = {"up": "idle", "drained": "drained", "down": "down"}[node.state]
-            count[free] += node.gpus - node.gpus_busy
+            count[free] += node.gpus - node.gpus_busy - others
         for state, gpus in count.items():
             self._gpus.labels(state).set(gpus)

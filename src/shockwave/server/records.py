@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from shockwave.model.job import Adaptation
+from shockwave.server.slurm_options import SlurmOptions
 
 Name = Annotated[
     str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -55,6 +56,7 @@ class Submission(_Record):
     model: Text = Field("", max_length=128)
     tenant: Name = "default"
     weight: float = Field(1.0, ge=1e-6, le=1e6)
+    slurm: SlurmOptions | None = Field(None, description="Options of Slurm, where that runs it.")
 
 
 class WhyRecord(_Record):
@@ -100,6 +102,7 @@ class NodeRecord(_Record):
     id: str
     gpus: int
     gpus_busy: int
+    gpus_others: int = 0  # held by others than this scheduler
     state: Literal["up", "down", "drained"]
 
 

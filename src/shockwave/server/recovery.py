@@ -5,24 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 
-import numpy as np
-
 from shockwave.engine.arrivals import CancelJob, DrainNode, Request
 from shockwave.engine.loop import RoundLoop
 from shockwave.executors.live import LiveExecutor
 from shockwave.model.cluster import Cluster
-from shockwave.model.errors import InputError, JournalError, PolicyError
+from shockwave.model.errors import ExecutorError, InputError, JournalError, PolicyError
 from shockwave.model.events import (
     Event,
-    JobStopped,
     JobSubmitted,
-    NodeDown,
-    NodeUp,
     RunStarted,
-    StopReason,
 )
 from shockwave.model.job import JobSpec
-from shockwave.model.view import Ints, View
+from shockwave.model.view import View
 from shockwave.policies import registry as policies
 from shockwave.policies.base import Decision, Policy
 from shockwave.predict import registry as predictors
@@ -81,8 +75,9 @@ class Recovery:
     def restore(self) -> tuple[RoundLoop, Board]:
         """Nobody may submit or ask meanwhile.
 
-        Raises :class:`JournalError` where the journal is damaged, and :class:`InputError`
-        where it does not go with the settings.
+        Raises :class:`JournalError` where the journal is damaged, :class:`InputError` where
+        it does not go with the settings, and :class:`ExecutorError` where a journal is to
+        begin while the engine does not answer.
         """
         self.release(stop_jobs=False)
         try:
@@ -94,8 +89,8 @@ class Recovery:
     def _restored(self) -> tuple[RoundLoop, Board]:
         board, specs = self._board_of_submissions()
         journal = StoreJournal(self._store, board.apply)
-        started = self._run_started(journal)
         self._executor = self._make_executor()
+        started = self._run_started(journal, self._executor)
         policy = policies.create(self._config.policy, seed=self._config.seed)
         loop = RoundLoop(
             policy=GuardedPolicy(policy),
@@ -110,8 +105,10 @@ class Recovery:
             journal_progress=True,
             observers=(_careful(board),),
         )
-        loop.restore(self._fold(board, specs), self._clock.now())
-        self._fit_nodes(loop)
+        now = self._clock.now()
+        loop.restore(self._fold(board, specs), now, self._store.drained())
+        loop.intake.fit_nodes(now)
+        journal.flush()
         self._ask_again(loop, specs)
         return loop, board
 
@@ -123,7 +120,7 @@ class Recovery:
 
     def stop_running_jobs(self, loop: RoundLoop) -> None:
         """Every running job saves and gives up its GPUs; it goes on at the next start."""
-        _preempt(loop, loop.state.running(), self._clock.now())
+        loop.intake.preempt(loop.state.running(), self._clock.now())
         self.release(stop_jobs=True)
 
     def _board_of_submissions(self) -> tuple[Board, dict[str, tuple[JobSpec, bool]]]:
@@ -137,18 +134,27 @@ class Recovery:
             specs[job.id] = (spec, job.cancel_requested)
         return board, specs
 
-    def _run_started(self, journal: StoreJournal) -> RunStarted:
-        """The first event of the journal; written now if the journal is empty."""
+    def _run_started(self, journal: StoreJournal, executor: LiveExecutor) -> RunStarted:
+        """The first event of the journal; written now if the journal is empty.
+
+        Only then the executor must know its nodes. Later the journal knows some.
+        """
         config = self._config
         first = next((event for _, event in self._store.events()), None)
         if first is None:
+            nodes = executor.nodes()
+            if nodes is None:
+                raise ExecutorError(
+                    f"executor {config.executor} cannot be reached: "
+                    f"{executor.away() or 'its engine does not answer'}. A first start needs it"
+                )
             policy = policies.create(config.policy, seed=config.seed)
             first = RunStarted(
                 0.0,
                 policy=config.policy,
                 predictor=config.predictor or policy.predictor,
                 trace="live",
-                nodes=config.cluster.nodes,
+                nodes=nodes,
                 round_seconds=config.round_seconds,
                 restart_seconds=config.restart_seconds,
                 seed=config.seed,
@@ -188,22 +194,6 @@ class Recovery:
         if batch:
             board.apply(first, batch)
 
-    def _fit_nodes(self, loop: RoundLoop) -> None:
-        """The cluster that is configured now, if it is another one than before."""
-        wanted = {node.id: node for node in self._config.cluster.nodes}
-        now = self._clock.now()
-        for node in loop.state.placer.nodes():
-            if wanted.get(node.id) != node:
-                holders = np.array(loop.state.placer.holders(node.id), dtype=np.int64)
-                _preempt(loop, holders, now)
-                _emit(loop, NodeDown(now, node.id))
-        up = {node.id for node in loop.state.placer.nodes()}
-        drained = self._store.drained()
-        for node in wanted.values():
-            if node.id not in up | drained:
-                _emit(loop, NodeUp(now, node))
-        loop.journal.flush()
-
     def _ask_again(self, loop: RoundLoop, specs: dict[str, tuple[JobSpec, bool]]) -> None:
         table = loop.state.table
         active = {table.specs[handle].id for handle in table.active.tolist()}
@@ -228,19 +218,3 @@ def _careful(board: Board) -> Callable[[View, Forecast, Decision], None]:
             logger.exception("a decision could not be explained")
 
     return observe
-
-
-def _emit(loop: RoundLoop, event: Event) -> None:
-    loop.journal.append(event)
-    loop.state.apply(event)
-
-
-def _preempt(loop: RoundLoop, handles: Ints, now: float) -> None:
-    """In the journal first, then for real."""
-    table = loop.state.table
-    for handle in handles.tolist():
-        done = float(table.epochs_done[handle])
-        _emit(loop, JobStopped(now, table.specs[handle].id, done, StopReason.PREEMPTED))
-    loop.journal.flush()
-    if len(handles):
-        loop.executor.stop(handles)

@@ -62,6 +62,7 @@ class Service(SchedulerPort):
         self._asking = threading.Lock()  # nobody asks while the past is restored
         self._problem: str | None = "the scheduler has not started yet"
         self._out_of_step = False  # with the journal, after a round that failed
+        self._engine_away = False
 
     # Life.
 
@@ -88,7 +89,7 @@ class Service(SchedulerPort):
             self._store.close()
             self._lock.release()
             raise
-        self._problem = None
+        self._tell_of_engine()
         self._thread = threading.Thread(target=self._run, name="rounds", daemon=True)
         self._thread.start()
 
@@ -133,7 +134,7 @@ class Service(SchedulerPort):
     def _one_round(self) -> None:
         try:
             self._loop.step()
-            self._problem = None
+            self._tell_of_engine()
         except PolicyError as error:  # nothing was ordered, so nothing has to be undone
             self._wait_for_next_round("the last decision failed", error)
         except Interrupted:
@@ -141,6 +142,17 @@ class Service(SchedulerPort):
         except Exception as error:
             self._out_of_step = True
             self._wait_for_next_round("the last round failed", error)
+
+    def _tell_of_engine(self) -> None:
+        """An outage is told as long as it lasts, and logged when it begins and ends."""
+        away = self._loop.executor.away()
+        if away is not None and not self._engine_away:
+            logger.warning("nothing can be started or stopped for now: %s", away)
+        elif away is None and self._engine_away:
+            logger.warning("the engine answers again")
+        self._engine_away = away is not None
+        self._problem = away
+        self._board.set_outage(away or "")
 
     def _get_back_in_step(self) -> None:
         """After a failure nobody knows what was carried out, except for the journal."""
@@ -180,7 +192,7 @@ class Service(SchedulerPort):
     # What people ask for.
 
     def submit(self, submission: Submission, idempotency_key: str | None) -> tuple[JobRecord, bool]:
-        accepted = checked(submission, self.config.slots)
+        accepted = checked(submission, gpus=self._gpus_known, executor=self.config.executor)
         if idempotency_key is not None and not 0 < len(idempotency_key) <= 256:
             raise InputError("must have 1 to 256 characters", place="Idempotency-Key")
         with self._asking:
@@ -200,6 +212,12 @@ class Service(SchedulerPort):
                 hint="Use a new key for a new job",
             )
         return self._record(job.id), is_new
+
+    @property
+    def _gpus_known(self) -> int:
+        """Of all nodes, up or not: what a job may hope for."""
+        local = self.config.executor == "local"
+        return self.config.slots if local else self._board.gpus_known()
 
     def cancel(self, job: str) -> JobRecord:
         """Takes effect at the start of the next round. A job that has ended is left alone."""

@@ -34,8 +34,17 @@ def new_job_id(number: int) -> str:
     return f"j-{number:04d}-{''.join(secrets.choice(_ALPHABET) for _ in range(4))}"
 
 
-def checked(submission: Submission, gpus: int) -> Submission:
-    """The submission as it will be stored, or :class:`InputError` if it could never run."""
+def checked(submission: Submission, *, gpus: int, executor: str) -> Submission:
+    """The submission as it will be stored, or :class:`InputError` if it could never run.
+
+    ``gpus`` are those of the cluster, ``executor`` what runs its jobs.
+    """
+    if submission.slurm is not None and executor != "slurm":
+        raise InputError(
+            f"this scheduler runs jobs by its {executor} executor, not by Slurm",
+            place="slurm",
+            hint="Leave out the options of Slurm",
+        )
     if submission.gpus > gpus:
         raise InputError(
             f"the cluster has {gpus} GPU slots, the job needs more at once",
@@ -142,4 +151,5 @@ def command_of(submission: Submission, token: str) -> Command:
         argv=tuple(submission.command),
         workdir=submission.workdir,
         env={**submission.env, "SHOCKWAVE_TOKEN": token},
+        options={} if submission.slurm is None else submission.slurm.given(),
     )

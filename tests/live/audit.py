@@ -1,0 +1,66 @@
+"""What must be true after a dozen jobs ran, whatever was killed meanwhile."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from tests.live.schedulers import Scheduler, reports
+
+from shockwave.model.events import Event, JobFinished, JobProgressed, JobStarted, JobStopped
+
+
+def audit(
+    scheduler: Scheduler,
+    jobs: list[dict[str, Any]],
+    epochs: Mapping[str, int],
+    *,
+    damaged: str = "",
+) -> list[Event]:
+    """Every job did exactly its epochs, once; returns the journal. ``damaged`` lost a checkpoint.
+
+    The jobs save after every epoch.
+    """
+    assert {job["name"]: job["state"] for job in jobs} == dict.fromkeys(epochs, "finished")
+    events = scheduler.events()
+    names = {job["id"]: job["name"] for job in jobs}
+    finished = Counter(event.job for event in events if isinstance(event, JobFinished))
+    assert finished == Counter(list(names)), "every job finishes exactly once"
+    _epochs_never_vanish(events, list(names))
+    for job, name in names.items():
+        starts = [e.attempt for e in events if isinstance(e, JobStarted) and e.job == job]
+        assert starts == sorted(set(starts)), "no launch is made twice"
+        launches = reports(scheduler.folder(job))
+        _one_copy_writes(launches, name)
+        best = 0
+        for said in launches.values():
+            trained = [line["epoch"] for line in said if line["event"] == "epoch"]
+            first = next((line["epoch"] for line in said if line["event"] == "started"), None)
+            if first is not None:
+                lost = 2 if job == damaged else 1
+                assert first >= best - lost, f"{name} lost more than its last checkpoint"
+                assert trained == list(range(first + 1, first + 1 + len(trained)))
+            best = max([best, *trained])
+        assert best == epochs[name], f"{name} did exactly its epochs"
+    return events
+
+
+def _epochs_never_vanish(events: list[Event], jobs: list[str]) -> None:
+    done: dict[str, float] = dict.fromkeys(jobs, 0.0)
+    for event in events:
+        if isinstance(event, JobProgressed):
+            assert event.epochs_done >= done[event.job], "epochs never go backwards unexplained"
+            done[event.job] = event.epochs_done
+        elif isinstance(event, JobStopped):
+            done[event.job] = event.epochs_done
+
+
+def _one_copy_writes(launches: Mapping[int, list[dict[str, Any]]], name: str) -> None:
+    """A launch says nothing more once a later one has begun to speak."""
+    last = 0.0
+    for generation, said in launches.items():
+        if said:
+            first = min(line["time"] for line in said)
+            assert first >= last, f"{name}: launch {generation} ran beside the one before"
+            last = max(line["time"] for line in said)
