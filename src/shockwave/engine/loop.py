@@ -87,6 +87,7 @@ class RoundLoop:
         )
         self.round = 0
         self.rounds_scheduled = 0
+        self._began = 0.0  # the work on this round, by the timer
         self.overrun_seconds = 0.0  # by how much the last decision came too late
         self.intake = Intake(
             state=self.state,
@@ -129,6 +130,7 @@ class RoundLoop:
     def step(self) -> bool:
         """One round, or several in which nothing changes. False when all work is done."""
         self._catch_up(self.clock.wait_until(self.now))
+        self._began = self.timer()
         self.intake.collect(self.now)
         if self.executor.away() is not None:
             return self._ride_out()
@@ -335,6 +337,7 @@ class RoundLoop:
                 gap=decision.gap,
                 price=decision.price,
                 overrun_seconds=self.overrun_seconds,
+                work_seconds=self.timer() - self._began if self.intake.journal_progress else None,
             )
         )
         self.journal.flush()

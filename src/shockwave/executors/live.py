@@ -58,7 +58,7 @@ class LiveExecutor(Executor):
 _BUILT_IN = {
     "local": "shockwave.executors.local:LocalExecutor",
     "slurm": "shockwave.executors.slurm:SlurmExecutor",
-    "ray": "shockwave.executors.ray:RayExecutor",
+    "ray": "shockwave.executors.ray.executor:RayExecutor",
 }
 
 

@@ -178,6 +178,7 @@ class RoundDecided(Event):
     gap: float | None = None
     price: float | None = None
     overrun_seconds: float = 0.0  # live: by how much the round began too late
+    work_seconds: float | None = None  # live: from looking at jobs until all orders were given
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,12 @@ class SchedulerMetrics:
             buckets=OVERRUN_BUCKETS,
             registry=registry,
         )
+        self._work_seconds = Histogram(
+            "shockwave_round_work_seconds",
+            "Seconds of work on a round: looking at jobs, deciding, giving orders.",
+            buckets=OVERRUN_BUCKETS,
+            registry=registry,
+        )
         self._gap = Gauge(
             "shockwave_plan_gap_ratio",
             "How far the last plan may be from the best one.",
@@ -128,6 +134,8 @@ class SchedulerMetrics:
     def _round_decided(self, record: Mapping[str, Any]) -> None:
         self._plan_seconds.observe(record["plan_seconds"])
         self._overrun_seconds.observe(record.get("overrun_seconds", 0.0))
+        if record.get("work_seconds") is not None:
+            self._work_seconds.observe(record["work_seconds"])
         for gauge, value in ((self._gap, record["gap"]), (self._price, record["price"])):
             gauge.set(float("nan") if value is None else value)
 

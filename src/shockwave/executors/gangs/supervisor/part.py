@@ -159,7 +159,7 @@ class Supervisor:
             "leader_start_ticks": start_ticks(ranks[0]) if ranks else None,
         }
         with suppress(OSError):  # the lock tells who lives, even on a full disk
-            write_json(self._folder / f"process-{self._part}.json", record)
+            write_json(self._folder / f"process-{self._part}.json", record, durable=False)
 
     def _take_slots(self) -> bool:
         """False if asked to stop before all slots were free."""

@@ -1,0 +1,304 @@
+"""The child process that speaks to Ray, so that the scheduler does not have to.
+
+Ray's client may wait for ever for a head that is away, and a restarted head may abort it in
+native code. Here that ends only this process, and the scheduler starts another one
+(:mod:`shockwave.executors.ray.client`).
+
+Requests and answers are lines of JSON on standard input and output, one at a time, in order.
+What cannot be answered ends the process with a last line that says why. In between it gives
+back the placement groups of gangs that have ended, because the next gang waits for them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import ray
+from ray import cloudpickle
+from ray._private import state as ray_state
+from ray.util.placement_group import (
+    PlacementGroup,
+    placement_group,
+    placement_group_table,
+    remove_placement_group,
+)
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from shockwave.executors.ray import worker
+
+NAMESPACE = "shockwave"
+
+_SET_PARENT_DEATH_SIGNAL = 1  # prctl(2)
+_NODE_ID = "ray.io/node-id"  # labels that Ray gives to every node
+_GPU_TYPE = "ray.io/accelerator-type"
+_GPU_TYPE_RESOURCE = "accelerator_type:"
+# In the order in which an actor goes through them: one that moves on while we ask is seen twice.
+_PENDING = ("DEPENDENCIES_UNREADY", "PENDING_CREATION")
+_RUNNING = "ALIVE"
+_TIDY_SECONDS = 0.25
+_KILL_SECONDS = 2.0  # for an actor to end its processes itself
+
+Parts = dict[str, str]  # part (its number as text, as JSON has it) -> pending or running
+
+
+class Bridge:
+    """Answers requests about the gangs whose names begin with ``prefix``."""
+
+    def __init__(self, address: str, prefix: str) -> None:
+        self._prefix = prefix
+        cloudpickle.register_pickle_by_value(worker)
+        ray.init(address, namespace=NAMESPACE, log_to_driver=False, configure_logging=False)
+        self._actor = ray.remote(worker.PartActor)
+        self._node = ray.get_runtime_context().get_node_id()
+        self._groups = self._living_groups()
+
+    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        verbs: dict[str, Callable[..., dict[str, Any]]] = {
+            "look": self._look,
+            "start": self._start,
+            "terminate": self._terminate,
+            "end": self._end,
+            "end_others": self._end_others,
+            "causes": self._causes,
+        }
+        return verbs[request["do"]](**request.get("what", {}))
+
+    # Looking.
+
+    def _look(self) -> dict[str, Any]:
+        """All nodes that are up, and all gangs of which a part lives or waits to be started."""
+        alive = {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}
+        if self._node not in alive:
+            raise ConnectionError("the Ray node of this machine has ended")
+        total = ray_state.total_resources_per_node()
+        free = ray_state.available_resources_per_node()
+        ours = {group.id.hex() for group in self._groups.values()}
+        nodes = [
+            self._node_record(node, total.get(ray_id, {}), free.get(ray_id, {}), ours)
+            for ray_id, node in alive.items()
+        ]
+        return {"nodes": nodes, "gangs": self._gangs()}
+
+    def _node_record(
+        self,
+        node: Mapping[str, Any],
+        total: Mapping[str, float],
+        free: Mapping[str, float],
+        ours: set[str],
+    ) -> dict[str, Any]:
+        """``foreign`` are the GPUs that others hold, a part of one counted as a whole.
+
+        What a placement group reserves on a node is a resource of its own there, so both
+        sides of the subtraction are of the same moment.
+        """
+        gpus = int(total.get("GPU", 0))
+        reserved = sum(total.get(f"GPU_group_{group}", 0) for group in ours)
+        kinds = [name.removeprefix(_GPU_TYPE_RESOURCE) for name in total if _is_gpu_type(name)]
+        return {
+            "ray_id": node["NodeID"],
+            "name": node["NodeName"],
+            "address": node["NodeManagerAddress"],
+            "gpus": gpus,
+            "gpu_type": node.get("Labels", {}).get(_GPU_TYPE) or (kinds[0] if kinds else None),
+            "foreign": max(gpus - math.floor(free.get("GPU", 0)) - int(reserved), 0),
+        }
+
+    def _gangs(self) -> dict[str, Parts]:
+        found: dict[str, Parts] = {}
+        for state in (*_PENDING, _RUNNING):
+            for actor in ray_state.actors(actor_state_name=state).values():
+                if actor["Name"].startswith(self._prefix):
+                    gang, _, part = actor["Name"].rpartition("/")
+                    how = "running" if state == _RUNNING else "pending"
+                    found.setdefault(gang, {})[part] = how
+        return found
+
+    def _causes(self, names: Sequence[str]) -> dict[str, Any]:
+        """Why parts of these gangs do not live, as far as Ray remembers."""
+        wanted = set(names)
+        found: dict[str, dict[str, Any]] = {}
+        for actor in ray_state.actors(actor_state_name="DEAD").values():
+            gang, _, part = actor["Name"].rpartition("/")
+            if gang in wanted:
+                found.setdefault(gang, {})[part] = _cause(actor["DeathCause"])
+        return found
+
+    # Starting.
+
+    def _start(self, gangs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Each gets a placement group and actors in it; they start when Ray has placed them.
+
+        A gang that is there already is left as it is: we were asked twice.
+        """
+        there = self._gangs()
+        for gang in gangs:
+            if gang["name"] not in there:
+                self._start_gang(gang["name"], gang["folder"], gang["generation"], gang["parts"])
+        return {}
+
+    def _start_gang(
+        self, name: str, folder: str, generation: int, parts: Sequence[Mapping[str, Any]]
+    ) -> None:
+        self._give_back(name)  # of a bridge that ended half-way
+        group = placement_group(
+            [{"GPU": part["gpus"]} for part in parts],
+            strategy="PACK",
+            name=name,
+            lifetime="detached",
+            bundle_label_selector=[{_NODE_ID: part["ray_id"]} for part in parts],
+        )
+        self._groups[name] = group
+        for number, part in enumerate(parts):
+            self._actor.options(
+                name=f"{name}/{number}",
+                lifetime="detached",
+                num_cpus=0,
+                num_gpus=part["gpus"],
+                max_restarts=0,
+                scheduling_strategy=PlacementGroupSchedulingStrategy(group, number),
+            ).remote(part["argv"], folder, generation, number)
+
+    # Ending.
+
+    def _terminate(self, names: Sequence[str]) -> dict[str, Any]:
+        """Asks and does not wait. Gangs of which nothing has started are ended, and told.
+
+        What waits to be started beside parts that run will find its lease taken back.
+        """
+        gangs = self._gangs()
+        waiting = [name for name in names if set(gangs.get(name, {}).values()) == {"pending"}]
+        for name in names:
+            for part, how in gangs.get(name, {}).items():
+                handle = self._handle(name, part) if how == "running" else None
+                if handle is not None:
+                    handle.terminate.remote()
+        self._end(waiting)
+        return {"ended": waiting}
+
+    def _end(self, names: Sequence[str]) -> dict[str, Any]:
+        gangs = {name: parts for name, parts in self._gangs().items() if name in set(names)}
+        handles = {
+            (name, part): handle
+            for name, parts in gangs.items()
+            for part in parts
+            if (handle := self._handle(name, part)) is not None
+        }
+        told = [
+            handle.kill.remote()
+            for (name, part), handle in handles.items()
+            if gangs[name][part] == "running"
+        ]
+        if told:
+            ray.wait(told, num_returns=len(told), timeout=_KILL_SECONDS)
+        for handle in handles.values():
+            ray.kill(handle)
+        for name in names:
+            self._give_back(name)
+        return {}
+
+    def _end_others(self, names: Sequence[str]) -> dict[str, Any]:
+        """Whatever is not among these, GPUs of gangs that have just ended included."""
+        return self._end([name for name in self._groups if name not in names])
+
+    def _handle(self, name: str, part: str) -> Any | None:
+        """None if it has just ended."""
+        try:
+            return ray.get_actor(f"{name}/{part}")
+        except ValueError:
+            return None
+
+    def tidy(self) -> None:
+        """Gives back the GPUs of gangs of which nothing lives any more."""
+        if self._groups:
+            living = self._gangs()
+            for name in [name for name in self._groups if name not in living]:
+                self._give_back(name)
+
+    def _give_back(self, name: str) -> None:
+        group = self._groups.pop(name, None)
+        if group is not None:
+            remove_placement_group(group)
+
+    def _living_groups(self) -> dict[str, PlacementGroup]:
+        """Those that an earlier bridge has made. Ray lists removed ones for ever: ask but once."""
+        return {
+            record["name"]: ray.util.get_placement_group(record["name"])
+            for record in placement_group_table().values()
+            if record["name"].startswith(self._prefix) and record["state"] != "REMOVED"
+        }
+
+
+def _is_gpu_type(resource: str) -> bool:
+    return resource.startswith(_GPU_TYPE_RESOURCE)
+
+
+def _cause(cause: Any) -> dict[str, Any]:
+    """Ray's record of an actor's death in fewer words."""
+    kind = cause.WhichOneof("context")
+    context: Any = getattr(cause, kind) if kind else None
+    started = kind != "creation_task_failure_context"
+    if started:
+        message = " ".join(str(getattr(context, "error_message", kind)).split())
+    else:
+        message = _last_line(context.formatted_exception_string)
+    node_died = started and "its node has died" in message
+    return {"message": message, "node_died": node_died, "started": started}
+
+
+def _last_line(traceback: str) -> str:
+    lines = [line.strip() for line in traceback.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def _serve(bridge: Bridge, tell: Callable[[dict[str, Any]], None]) -> None:
+    waiting = b""
+    tidied = time.monotonic()
+    while True:
+        ready, _, _ = select.select([0], [], [], _TIDY_SECONDS)
+        if ready:
+            data = os.read(0, 1 << 16)
+            if not data:
+                return
+            *lines, waiting = (waiting + data).split(b"\n")
+            for line in lines:
+                request = json.loads(line)
+                tell({"number": request["number"], "answer": bridge.answer(request)})
+        if time.monotonic() - tidied >= _TIDY_SECONDS:
+            bridge.tidy()
+            tidied = time.monotonic()
+
+
+def main() -> None:
+    settings = json.loads(sys.argv[1])
+    ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+    channel = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever Ray prints is not an answer
+
+    def tell(record: dict[str, Any]) -> None:
+        channel.write(json.dumps(record) + "\n")
+        channel.flush()
+
+    code = 0
+    try:
+        bridge = Bridge(settings["address"], settings["prefix"])
+        tell({"number": 0, "answer": {"ray": ray.__version__}})
+        _serve(bridge, tell)
+    except BaseException as error:
+        code = 1
+        tell({"number": 0, "error": f"{type(error).__name__}: {' '.join(str(error).split())}"})
+        raise
+    finally:
+        os._exit(code)  # Ray's own end would wait for a head that is away
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""A Ray of our own on this machine, for those who have no cluster.
+
+It outlives the scheduler as its gangs do, and the next scheduler on the same folder finds it
+again. Ray listens on every address of the machine, so it gets a token that others do not know.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from shockwave.executors.gangs.supervisor.files import read_json
+from shockwave.executors.gangs.supervisor.processes import is_same, signal_process, start_ticks
+from shockwave.executors.gangs.supervisor.rotating_log import tail
+from shockwave.model.errors import ExecutorError
+
+_START_SECONDS = 120.0
+_STOP_SECONDS = 20.0
+_GLANCE_SECONDS = 0.1
+_STARTED = "Ray runtime started"
+_NODE_NAME = "n0"
+
+
+class OwnHead:
+    """A head with ``gpus`` GPUs that is its own and only node. ``root`` remembers it."""
+
+    def __init__(self, root: Path, gpus: int) -> None:
+        self._record = root / "ray-head.json"
+        self._log = root / "ray-head.log"
+        self._gpus = gpus
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> tuple[str, dict[str, str]]:
+        """Its address, and what a client needs in its environment.
+
+        Raises :class:`ExecutorError` if it does not start.
+        """
+        known = read_json(self._record)
+        if known is not None and is_same(known["pid"], known["start_ticks"]):
+            return known["address"], _variables(known["token"])
+        address, token = f"127.0.0.1:{_free_port()}", secrets.token_hex(32)
+        self._process = self._spawn(address, token)
+        try:
+            self._wait_until_started(self._process)
+            self._remember(self._process.pid, address, token)
+        except BaseException:
+            self.stop()
+            raise
+        return address, _variables(token)
+
+    def stop(self) -> None:
+        """Ends it with everything that runs on it."""
+        known = read_json(self._record) or {}
+        if self._process is not None:
+            known = {"pid": self._process.pid, "start_ticks": start_ticks(self._process.pid)}
+        self._record.unlink(missing_ok=True)
+        if known and known["start_ticks"] is not None:
+            self._end(known["pid"], known["start_ticks"])
+        if self._process is not None:
+            self._process.wait()
+            self._process = None
+
+    def leave(self) -> None:
+        """It runs on without us."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.returncode = 0  # or the interpreter warns of a child left behind
+        self._process = None
+
+    def _spawn(self, address: str, token: str) -> subprocess.Popen[bytes]:
+        argv = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"]
+        argv += ["--node-ip-address=127.0.0.1", f"--port={address.rpartition(':')[2]}"]
+        argv += [f"--num-gpus={self._gpus}", f"--node-name={_NODE_NAME}"]
+        argv += ["--include-dashboard=false", "--disable-usage-stats"]
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("SHOCKWAVE_")}
+        try:
+            with self._log.open("wb") as output:
+                return subprocess.Popen(
+                    argv,
+                    env={**environment, **_variables(token)},
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,  # outlives the scheduler and its terminal
+                )
+        except OSError as error:
+            raise ExecutorError(f"Ray cannot be started: {error}") from error
+
+    def _wait_until_started(self, process: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        while _STARTED not in self._log.read_text(errors="replace"):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise ExecutorError(f"Ray did not start; {self._log} ends with\n{tail(self._log)}")
+            time.sleep(_GLANCE_SECONDS)
+
+    def _remember(self, pid: int, address: str, token: str) -> None:
+        record = {"pid": pid, "start_ticks": start_ticks(pid), "address": address, "token": token}
+        try:
+            descriptor = os.open(self._record, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with open(descriptor, "w") as file:
+                json.dump(record, file)
+        except OSError as error:
+            raise ExecutorError(f"{self._record} cannot be written: {error}") from error
+
+    def _end(self, pid: int, ticks: int) -> None:
+        """Ray's processes share a session; what is left of it when the leader ends is killed."""
+        signal_process(pid, signal.SIGTERM)
+        deadline = time.monotonic() + _STOP_SECONDS
+        while is_same(pid, ticks) and time.monotonic() < deadline:
+            if self._process is not None:
+                self._process.poll()
+            time.sleep(_GLANCE_SECONDS)
+        while found := _session(pid):
+            for member in found:
+                signal_process(member, signal.SIGKILL)
+            time.sleep(_GLANCE_SECONDS)
+
+
+def _variables(token: str) -> dict[str, str]:
+    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+
+
+def _session(leader: int) -> list[int]:
+    """The living processes of a session."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                state, _, _, session = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
+                if int(session) == leader and state not in ("Z", "X"):
+                    found.append(int(entry.name))
+    return found
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,98 @@
+"""Jobs as Slurm tells of them, and what their ends mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shockwave.executors.gangs.outcome import Ending, Outcome
+from shockwave.executors.slurm.hostlist import expand
+
+JOB_FORMAT = "%A|%T|%r|%b|%N|%k"  # number, state, reason, GPUs a node, nodes, comment
+_FIELDS = JOB_FORMAT.count("|") + 1
+_GPUS = re.compile(r"gpu(?::[^:,=()]+)?[:=](\d+)")
+_NOTHING = ("(null)", "N/A", "None")
+
+_LOST = {"NODE_FAIL": "its node failed", "BOOT_FAIL": "its node did not boot"}
+_STOPPED = {
+    "CANCELLED": "somebody cancelled its Slurm job",
+    "TIMEOUT": "it reached Slurm's time limit",
+    "DEADLINE": "it reached Slurm's deadline",
+    "PREEMPTED": "Slurm preempted it for another job",
+    "REVOKED": "Slurm gave its job to another cluster",
+}
+_CRASHED = {"OUT_OF_MEMORY": "it ran out of memory"}
+_ENDED = {"COMPLETED", "FAILED", *_LOST, *_STOPPED, *_CRASHED}
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmJob:
+    """One row of ``squeue``. A heterogeneous job has one for each of its components."""
+
+    number: int
+    state: str
+    reason: str
+    gpus_per_node: int
+    nodes: tuple[str, ...]  # none before it is started
+    comment: str
+
+    @property
+    def pending(self) -> bool:
+        return self.state == "PENDING"
+
+    @property
+    def ended(self) -> bool:
+        return self.state in _ENDED
+
+    @property
+    def holds_gpus(self) -> bool:
+        return not (self.pending or self.ended)
+
+
+def read_jobs(text: str) -> list[SlurmJob]:
+    """The answer to ``squeue --format=JOB_FORMAT``; lines that are something else are left out.
+
+    >>> read_jobs("7|RUNNING|None|gres:gpu:2|n[0-1]|a comment")[0].nodes
+    ('n0', 'n1')
+    """
+    jobs = []
+    for line in text.splitlines():
+        fields = line.split("|", _FIELDS - 1)
+        if len(fields) < _FIELDS or not fields[0].isdigit():
+            continue  # the second line of somebody's comment
+        number, state, reason, gpus, nodes, comment = fields
+        jobs.append(
+            SlurmJob(
+                int(number),
+                state,
+                "" if reason in _NOTHING else reason,
+                gpus_in(gpus),
+                () if nodes in _NOTHING else expand(nodes),
+                comment,
+            )
+        )
+    return jobs
+
+
+def gpus_in(text: str) -> int:
+    """GPUs in a list of generic resources, of whatever type.
+
+    >>> gpus_in("gpu:v100:2(IDX:0-1),gpu:a100:1(IDX:4)"), gpus_in("gres/gpu:4"), gpus_in("N/A")
+    (3, 4, 0)
+    """
+    return sum(int(count) for count in _GPUS.findall(text))
+
+
+def ending_of(jobs: Sequence[SlurmJob]) -> Ending | None:
+    """What Slurm says became of a launch; None where it only knows that it is over."""
+    numbers = ", ".join(str(job.number) for job in jobs)
+    for reasons, outcome in (
+        (_LOST, Outcome.LOST),
+        (_CRASHED, Outcome.CRASHED),
+        (_STOPPED, Outcome.STOPPED),
+    ):
+        for job in jobs:
+            if job.state in reasons:
+                return Ending(outcome, f"{reasons[job.state]} (Slurm job {numbers})")
+    return None

@@ -1,0 +1,52 @@
+"""How a launch is found again among all jobs of Slurm: by a comment that only it has."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from shockwave.model.errors import ExecutorError
+
+_COMMENT = re.compile(r"shockwave/([0-9a-f]+)/([^/]+)/(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchName:
+    """``site`` is the scheduler, ``folder`` the name of the job's folder."""
+
+    site: str
+    folder: str
+    generation: int
+
+    def __str__(self) -> str:
+        return f"shockwave/{self.site}/{self.folder}/{self.generation}"
+
+    @staticmethod
+    def read(comment: str) -> LaunchName | None:
+        """The name in a comment, None if that is something else.
+
+        >>> LaunchName.read("shockwave/0a1b/resnet-18/3")
+        LaunchName(site='0a1b', folder='resnet-18', generation=3)
+        """
+        match = _COMMENT.fullmatch(comment.strip())
+        if match is None:
+            return None
+        return LaunchName(match.group(1), match.group(2), int(match.group(3)))
+
+
+def site_of(root: Path) -> str:
+    """A name for the scheduler that works in ``root``; chosen once, kept there.
+
+    Raises :class:`ExecutorError` if it cannot be kept.
+    """
+    path = root / "slurm-site"
+    try:
+        name = path.read_text().strip() if path.exists() else ""
+        if not name:
+            name = secrets.token_hex(6)
+            path.write_text(name)
+        return name
+    except OSError as error:
+        raise ExecutorError(f"{path} cannot be used: {error}") from error

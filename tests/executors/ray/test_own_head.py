@@ -1,0 +1,44 @@
+"""A Ray of its own, for a scheduler that was given no address."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from tests.executors.local import harness as local
+from tests.executors.ray import harness
+
+from shockwave.executors.gangs.launch import GangSettings
+from shockwave.executors.gangs.supervisor.files import read_json
+from shockwave.executors.gangs.supervisor.processes import is_same
+from shockwave.executors.ray.executor import RayExecutor
+from shockwave.model.cluster import Node
+from shockwave.model.events import JobStopped
+
+
+def test_its_jobs_outlive_the_scheduler_and_it_ends_with_them(tmp_path: Path) -> None:
+    job = local.tiny(tmp_path, seconds=0.3, epochs=30)
+    root, origin = tmp_path / "root", time.time()
+
+    def executor() -> RayExecutor:
+        settings = GangSettings(grace_seconds=5.0)
+        return RayExecutor(root, {"a": job}.__getitem__, origin, gpus=2, settings=settings)
+
+    first = executor()
+    head = read_json(root / "ray-head.json") or {}
+    assert (root / "ray-head.json").stat().st_mode & 0o077 == 0  # it holds the token
+    assert first.nodes() == (Node("n0", 2),)
+    watch = harness.watch(first)
+    watch.launch([harness.order("a", epochs=30)])
+    watch.until(lambda: watch.epochs(0) >= 1)
+    first.shutdown(stop_jobs=False)
+    second = executor()
+    try:
+        again = harness.watch(second)
+        second.adopt([harness.order("a", epochs=30)])
+        again.until(lambda: again.epochs(0) > watch.epochs(0))
+        assert not again.of(JobStopped)
+    finally:
+        second.shutdown(stop_jobs=True)
+    assert not is_same(head["pid"], head["start_ticks"])
+    assert not (root / "ray-head.json").exists()

@@ -1,0 +1,90 @@
+"""Gangs on a real Slurm keep the contract of executors."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from tests.executors.local import harness as local
+from tests.executors.slurm import harness
+
+from shockwave.engine.executor import Executor, Poll
+from shockwave.executors.slurm import SlurmExecutor
+from shockwave.model.command import Command
+from shockwave.model.events import Placement
+from shockwave.model.job import JobSpec
+from shockwave.testing import ExecutorContract
+from shockwave.testing.slurm_cluster import SlurmCluster
+
+
+class TestSlurm(ExecutorContract):
+    seconds = 0.8
+    step = harness.STEP_SECONDS
+    most_rounds = int(harness.PATIENCE_SECONDS / harness.STEP_SECONDS)
+    exact = False
+
+    @pytest.fixture(autouse=True)
+    def _everything_ends_with_the_test(
+        self, cluster: SlurmCluster, tmp_path: Path
+    ) -> Iterator[None]:
+        self.cluster = cluster
+        self.folder = tmp_path
+        self.origin = time.time()
+        with ExitStack() as self.stack:
+            yield
+
+    def start(
+        self, commands: dict[str, Command], kind: type[SlurmExecutor] = SlurmExecutor
+    ) -> SlurmExecutor:
+        self.commands = commands
+        root = self.folder / "root"
+        return self.stack.enter_context(
+            harness.executor(self.cluster, root, commands, origin=self.origin, kind=kind)
+        )
+
+    def make(
+        self, kind: type[SlurmExecutor] = SlurmExecutor, **first: object
+    ) -> tuple[SlurmExecutor, tuple[JobSpec, JobSpec]]:
+        settings: dict[str, object] = {"seconds": 0.2, "configurations": "32,32,64"}
+        commands = {
+            "a": local.tiny(self.folder, **settings, **first),
+            "b": local.tiny(self.folder, **settings),
+        }
+        return self.start(commands, kind), (local.spec("a"), local.spec("b"))
+
+    def make_with_crash(self) -> tuple[Executor, tuple[JobSpec, JobSpec]]:
+        return self.make(crash="2:0")
+
+    def make_with_lost_node(self) -> tuple[Executor, tuple[JobSpec, JobSpec]]:
+        cluster = self.cluster
+
+        class Hurt(SlurmExecutor):
+            """Its node is killed when the first job has done an epoch."""
+
+            killed = False
+
+            def poll(self, until: float) -> Poll:
+                poll = super().poll(until)
+                if not self.killed and (poll.progress.epochs_done >= 1).any():
+                    self.killed = True
+                    cluster.kill_node("n0")
+                return poll
+
+        return self.make(Hurt, epochs=1000)
+
+    def make_with_wide_gang(self) -> tuple[Executor, JobSpec, Placement]:
+        executor = self.start({"wide": local.tiny(self.folder)})
+        placement = (("n2", (0, 1, 2, 3)), ("n1", (0, 2)))
+        return executor, local.spec("wide", gpus=6), placement
+
+    def restarted(self, executor: Executor) -> Executor:
+        assert isinstance(executor, SlurmExecutor)
+        executor.shutdown(stop_jobs=False)
+        return self.start(self.commands)
+
+    def log(self, executor: Executor, job: JobSpec) -> str:
+        assert isinstance(executor, SlurmExecutor)
+        return executor.log(job.id).read_text()

@@ -1,0 +1,95 @@
+"""A dozen jobs on a cluster of which everything is killed once: for every engine the same."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.live.audit import audit
+from tests.live.schedulers import Scheduler, kill_process, wait_for
+
+from shockwave.model.events import Event, JobStopped, NodeDown, NodeUp, StopReason
+
+EPOCHS = {f"job-{number}": 12 + 4 * (number % 5) for number in range(12)}
+MANY_EPOCHS = 10  # left: enough for a loss to be noticed before the job ends
+ROUND_SECONDS = 4.0
+
+
+class Engine(ABC):
+    """A cluster that a test can hurt. ``where`` are the flags of ``serve`` that lead to it."""
+
+    where: Sequence[str]
+    environment: Mapping[str, str]
+
+    @abstractmethod
+    def kill_node(self, node: str) -> None:
+        """The node is gone for the engine; what ran there may live on for a while."""
+
+    @abstractmethod
+    def start_node(self, node: str) -> None:
+        """It is back."""
+
+    @abstractmethod
+    def kill_controller(self) -> None: ...
+
+    @abstractmethod
+    def start_controller(self) -> None: ...
+
+
+def everything_is_killed_once(engine: Engine, folder: Path) -> list[Event]:
+    """A node, the engine's controller and the scheduler; returns the journal, audited."""
+    scheduler = Scheduler(
+        folder,
+        policy="shockwave",
+        round_seconds=ROUND_SECONDS,
+        where=engine.where,
+        environment=engine.environment,
+    )
+    try:
+        scheduler.start()
+        for number, (name, count) in enumerate(EPOCHS.items()):
+            scheduler.submit(name, count, gpus=2 if number % 4 == 0 else 1, epoch_seconds=1.0)
+        lost = wait_for(lambda: _node_in_use(scheduler), "a job to make progress on a node")
+        engine.kill_node(lost)
+        wait_for(lambda: _is_down(scheduler.events(), lost), "the loss to be noticed")
+        engine.kill_controller()
+        time.sleep(1.5 * ROUND_SECONDS)  # the outage lasts for more than a round
+        engine.start_controller()
+        engine.start_node(lost)
+        wait_for(lambda: not _is_down(scheduler.events(), lost), "the node to be used again")
+        scheduler.kill()
+        time.sleep(0.5 * ROUND_SECONDS)
+        scheduler.start()
+        jobs = scheduler.wait_until_done()
+        scheduler.stop()
+        events = audit(scheduler, jobs, EPOCHS)
+        assert any(map(_lost_its_node, events))
+        return events
+    finally:
+        scheduler.stop()
+        for pid in scheduler.rank_processes():
+            kill_process(pid)
+
+
+def _node_in_use(scheduler: Scheduler) -> str | None:
+    for job in scheduler.jobs():
+        done = job["epochs_done"]
+        if job["state"] == "running" and 1 <= done <= job["epochs"] - MANY_EPOCHS:
+            return str(job["nodes"][0])
+    return None
+
+
+def _lost_its_node(event: Event) -> bool:
+    return isinstance(event, JobStopped) and event.reason is StopReason.NODE_LOST
+
+
+def _is_down(events: list[Event], node: str) -> bool:
+    down = False
+    for event in events:
+        if isinstance(event, NodeDown) and event.node == node:
+            down = True
+        elif isinstance(event, NodeUp) and event.node.id == node:
+            down = False
+    return down
