@@ -25,6 +25,7 @@ from rich.table import Table
 from shockwave.measure import fold_history, summarize
 from shockwave.model.events import JobStarted, JobStopped, StopReason
 from shockwave.server.store import Store
+from shockwave.testing.ray_cluster import RayCluster, isolated
 from shockwave.testing.slurm_cluster import SlurmCluster
 
 ENGINES = ("local", "slurm", "ray")
@@ -53,13 +54,18 @@ def run(chosen: argparse.Namespace, engine: str) -> None:
         ):
             demo(chosen, engine, **cluster.environment)
     else:
-        from shockwave.testing.ray_cluster import RayCluster
-
         with (
             tempfile.TemporaryDirectory(prefix="ray-") as folder,
             RayCluster(Path(folder), nodes=3, gpus=2) as ray,
         ):
             demo(chosen, engine, "--ray-address", ray.address)
+
+
+def itself(chosen: argparse.Namespace, engine: str) -> list[str]:
+    """This program with the same settings, for one engine."""
+    settings = ("round", "epoch_seconds", "policy", "out")
+    words = [f"--{name.replace('_', '-')}={getattr(chosen, name)}" for name in settings]
+    return [sys.executable, __file__, engine, "--inside", *words]
 
 
 def measured(chosen: argparse.Namespace, engine: str) -> dict[str, Any]:
@@ -114,14 +120,7 @@ def main() -> None:
     results = {}
     for engine in chosen.engines:
         if engine == "ray" and not chosen.inside:
-            words = [sys.executable, __file__, *sys.argv[1:], "--inside", "ray"]
-            isolated = [word for word in words if word not in ("local", "slurm")]
-            loopback = 'ip link set lo up && exec "$@"'
-            subprocess.run(
-                ["unshare", "-n", "-p", "-f", "--mount-proc", "--kill-child",
-                 "sh", "-c", loopback, "sh", *isolated],
-                check=True,
-            )  # fmt: skip
+            subprocess.run(isolated(itself(chosen, engine)), check=True)
         else:
             run(chosen, engine)
         if not chosen.inside:

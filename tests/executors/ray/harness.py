@@ -14,6 +14,7 @@ from pathlib import Path
 from tests.executors.local import harness
 
 from shockwave.engine.executor import Launch
+from shockwave.executors.gangs.folder import JobFolder
 from shockwave.executors.gangs.launch import GangSettings
 from shockwave.executors.ray.executor import RayExecutor
 from shockwave.model.command import Command
@@ -108,7 +109,7 @@ def actors(cluster: RayCluster, node: str) -> list[int]:
 
 
 def job_processes(cluster: RayCluster, node: str) -> list[int]:
-    """Supervisors and ranks on a node."""
+    """Supervisors, ranks, and what ties them to actors, on a node."""
     ray = _session(cluster, node)
     found = []
     for pid in cluster.processes(node):
@@ -116,6 +117,12 @@ def job_processes(cluster: RayCluster, node: str) -> list[int]:
             if os.getsid(pid) != ray:
                 found.append(pid)
     return found
+
+
+def supervisor_and_ranks(made: RayExecutor, job: str, generation: int = 1) -> list[int]:
+    """The processes of a job's first part, the supervisor first; empty before they run."""
+    who = JobFolder(made.folder(job)).processes(generation)
+    return [] if who is None or not who.ranks else [who.pid, *who.ranks]
 
 
 def kill(pids: list[int], number: signal.Signals = signal.SIGKILL) -> None:
