@@ -26,3 +26,8 @@ def shared_reference() -> Path:
     if not path.is_file():
         pytest.skip("the original's figures are not beside this checkout")
     return path
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest tests first, or one processor waits for another at the end."""
+    items.sort(key=lambda item: "test_ray_engine" not in item.nodeid)

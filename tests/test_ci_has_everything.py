@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from shockwave.testing.ray_cluster import why_ray_cannot_run
+from shockwave.testing.slurm_cluster import why_slurm_cannot_run
+
 in_ci = pytest.mark.skipif(os.environ.get("CI") != "true", reason="only CI must have everything")
 
 
@@ -31,8 +34,10 @@ def test_the_program_is_installed(program: str) -> None:
 
 
 @in_ci
-def test_slurm_and_network_namespaces_may_be_used() -> None:
+def test_clusters_of_slurm_and_ray_can_be_started() -> None:
     assert os.geteuid() == 0, "run the tests as root: they start slurmd and network namespaces"
+    assert why_slurm_cannot_run() is None
+    assert why_ray_cannot_run() is None
 
 
 @in_ci

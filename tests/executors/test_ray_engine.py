@@ -15,20 +15,30 @@ from pathlib import Path
 
 import pytest
 
+from shockwave.executors import live
+from shockwave.executors.ray import executor
+from shockwave.model.command import Command
+from shockwave.model.errors import InputError
 from shockwave.testing.ray_cluster import isolated, why_ray_cannot_run
 
 INSIDE = Path(__file__).with_name("ray")
+# Each has a cluster of its own, so that they can run side by side.
+WHAT_GOES_WRONG = ("test_failures.py", "test_live_faults.py", "test_own_head.py")
+WHAT_GOES_WELL = tuple(
+    sorted({path.name for path in INSIDE.glob("test_*.py")} - set(WHAT_GOES_WRONG))
+)
 LIMIT_SECONDS = 1200.0
 _SET_PARENT_DEATH_SIGNAL = 1  # prctl(2)
 
 
-def test_ray_in_its_own_namespace() -> None:
+@pytest.mark.parametrize("files", [WHAT_GOES_WELL, WHAT_GOES_WRONG], ids=["well", "wrong"])
+def test_ray_in_its_own_namespace(files: tuple[str, ...]) -> None:
     problem = why_ray_cannot_run()
     if problem is not None:
         pytest.skip(problem)
     command = [sys.executable, "-m", "pytest", "-q", "--durations=10", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        isolated([*command, str(INSIDE)]),
+        isolated([*command, *(str(INSIDE / name) for name in files)]),
         env={**os.environ, "SHOCKWAVE_TEST_RAY": "1"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -39,6 +49,27 @@ def test_ray_in_its_own_namespace() -> None:
         preexec_fn=_die_with_parent,
     )
     assert done.returncode == 0, done.stdout
+
+
+def test_the_scheduler_itself_never_imports_ray() -> None:
+    program = "import sys, shockwave.executors.ray.executor; sys.exit('ray' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_without_ray_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor, "find_spec", lambda name: None)
+    site = live.Site(
+        state_dir=tmp_path,
+        nodes=(),
+        command_of=lambda job: Command(("true",), str(tmp_path)),
+        origin_unix=0.0,
+        clock=lambda: 0.0,
+        grace_seconds=1.0,
+    )
+    with pytest.raises(InputError, match=r"pip install 'shockwave-scheduler\[ray\]'"):
+        live.create("ray", site)
 
 
 def _die_with_parent() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from tests.live.audit import audit
 from tests.live.schedulers import Scheduler, kill_process, wait_for
@@ -17,56 +17,56 @@ MANY_EPOCHS = 10  # left: enough for a loss to be noticed before the job ends
 ROUND_SECONDS = 4.0
 
 
-class Engine(ABC):
-    """A cluster that a test can hurt. ``where`` are the flags of ``serve`` that lead to it."""
+class Cluster(Protocol):
+    """What a test can do to a cluster of either cluster."""
 
-    where: Sequence[str]
-    environment: Mapping[str, str]
+    def kill_node(self, name: str, *, with_jobs: bool) -> None: ...
 
-    @abstractmethod
-    def kill_node(self, node: str) -> None:
-        """The node is gone for the engine; what ran there may live on for a while."""
+    def start_node(self, name: str) -> None: ...
 
-    @abstractmethod
-    def start_node(self, node: str) -> None:
-        """It is back."""
-
-    @abstractmethod
     def kill_controller(self) -> None: ...
 
-    @abstractmethod
     def start_controller(self) -> None: ...
 
 
-def everything_is_killed_once(engine: Engine, folder: Path) -> list[Event]:
-    """A node, the engine's controller and the scheduler; returns the journal, audited."""
+def everything_is_killed_once(
+    cluster: Cluster,
+    folder: Path,
+    *,
+    where: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    with_jobs: bool,
+) -> None:
+    """A node, the engine's controller and the scheduler, while a dozen jobs run.
+
+    ``where`` are the flags of ``serve`` that lead to the cluster. If the node is not lost
+    ``with_jobs``, it only looks lost: a second copy of each lives on.
+    """
     scheduler = Scheduler(
         folder,
         policy="shockwave",
         round_seconds=ROUND_SECONDS,
-        where=engine.where,
-        environment=engine.environment,
+        where=where,
+        environment=environment,
     )
     try:
         scheduler.start()
         for number, (name, count) in enumerate(EPOCHS.items()):
             scheduler.submit(name, count, gpus=2 if number % 4 == 0 else 1, epoch_seconds=1.0)
         lost = wait_for(lambda: _node_in_use(scheduler), "a job to make progress on a node")
-        engine.kill_node(lost)
+        cluster.kill_node(lost, with_jobs=with_jobs)
         wait_for(lambda: _is_down(scheduler.events(), lost), "the loss to be noticed")
-        engine.kill_controller()
+        cluster.kill_controller()
         time.sleep(1.5 * ROUND_SECONDS)  # the outage lasts for more than a round
-        engine.start_controller()
-        engine.start_node(lost)
+        cluster.start_controller()
+        cluster.start_node(lost)
         wait_for(lambda: not _is_down(scheduler.events(), lost), "the node to be used again")
         scheduler.kill()
         time.sleep(0.5 * ROUND_SECONDS)
         scheduler.start()
         jobs = scheduler.wait_until_done()
         scheduler.stop()
-        events = audit(scheduler, jobs, EPOCHS)
-        assert any(map(_lost_its_node, events))
-        return events
+        assert any(map(_lost_its_node, audit(scheduler, jobs, EPOCHS)))
     finally:
         scheduler.stop()
         for pid in scheduler.rank_processes():

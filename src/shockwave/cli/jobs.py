@@ -49,7 +49,7 @@ def status(
             "state": record["state"],
             "tenant": record["tenant"],
             "model": record["model"] or "-",
-            "GPUs": f"{record['gpus']} on {', '.join(record['nodes']) or 'no node'}",
+            "GPUs": f"{record['gpus']}{_where(record['nodes'])}",
             "progress": progress(record),
             "adaptation": record["adaptation"],
             "configuration": "-" if configuration is None else str(configuration),
@@ -155,6 +155,10 @@ def _forecast(told: Mapping[str, Any], now_unix: float) -> dict[str, str]:
         "jobs ahead": "-" if told["ahead"] is None else str(told["ahead"]),
     }
     return {name: value for name, value in facts.items() if value != "-"}
+
+
+def _where(nodes: list[str]) -> str:
+    return f" on {', '.join(nodes)}" if nodes else ""
 
 
 def _facts(facts: Mapping[str, str]) -> Table:

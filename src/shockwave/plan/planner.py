@@ -127,6 +127,8 @@ def _rounded(
     jobs = np.arange(len(program))
     excess = bound - program.welfare(table.option[rounding.row, jobs])
     tolerated = target_gap * abs(bound)
-    if excess > tolerated:
+    if excess > tolerated and rounding.is_small:
+        rounding.solve()
+    elif excess > tolerated:
         rounding.swap(_SWAPS, enough=excess - tolerated / 2)
     return np.asarray(table.option[rounding.row, jobs])

@@ -1,4 +1,4 @@
-"""From prices to a plan that fits: drop what is too much, fill what is left, swap.
+"""From prices to a plan that fits: drop what is too much, fill what is left, swap or solve.
 
 Works on rows of an :class:`OptionTable`, one per job, against the capacity of the whole
 window; :mod:`shockwave.plan.packing` then finds the rounds.
@@ -13,6 +13,7 @@ from shockwave.plan.program import OptionTable
 
 _LARGEST_SWAP = 16  # GPU-rounds that one job gives up or takes in a swap
 _TINY_PRICE = 1e-15
+_SMALL = 100_000  # options times GPU-rounds, for an exact solution
 
 
 class Rounding:
@@ -29,6 +30,7 @@ class Rounding:
         self.usable = usable
         self.price = price
         self._jobs = np.arange(len(row))
+        self._capacity = capacity
         self.free = capacity - table.usage[:, row, self._jobs].sum(axis=1)
 
     def _change(self, jobs: Ints) -> tuple[Floats, Floats]:
@@ -93,6 +95,37 @@ class Rounding:
                     self._move(job, row)
                 if (self.free <= 0).all():
                     return
+
+    @property
+    def is_small(self) -> bool:
+        """Whether :meth:`solve` is cheap: one GPU type, few jobs, a small cluster."""
+        cells = self.table.value.size * float(self._capacity.sum())
+        return len(self.price) == 1 and 0 < cells <= _SMALL
+
+    def solve(self) -> None:
+        """The best plan for the capacity, whatever it was before: a knapsack, filled exactly.
+
+        Prices and swaps see one step or two at a time. On a cluster of a few GPUs the best
+        plan may be several steps away, where a round more is worth more than the one before.
+        """
+        capacity = int(self._capacity[0])
+        value = np.where(self.usable, self.table.value, -np.inf)
+        usage = self.table.usage[0].astype(np.int64)
+        best = np.zeros(capacity + 1)  # by the GPU-rounds that may be used
+        chosen = np.zeros((len(self.row), capacity + 1), dtype=np.int64)
+        room = np.arange(capacity + 1)
+        for job in self._jobs.tolist():
+            left = room - usage[:, job, None]
+            gained = value[:, job, None] + best[np.maximum(left, 0)]
+            gained = np.where(left >= 0, gained, -np.inf)
+            chosen[job] = gained.argmax(axis=0)
+            best = gained[chosen[job], room]
+        if not np.isfinite(best[capacity]):
+            return
+        for job in reversed(self._jobs.tolist()):
+            row = int(chosen[job, capacity])
+            self._move(job, row)
+            capacity -= int(usage[row, job])
 
     def swap(self, steps: int, enough: float) -> None:
         """Improves by pairs of moves (one job gives, another takes), one GPU type only.

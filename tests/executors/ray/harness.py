@@ -54,6 +54,7 @@ def executor(
     *,
     grace_seconds: float = 20.0,
     start_seconds: float = 60.0,
+    request_seconds: float = 15.0,
     origin: float | None = None,
 ) -> Iterator[RayExecutor]:
     """An executor that takes its jobs along when the test ends."""
@@ -63,7 +64,7 @@ def executor(
         time.time() if origin is None else origin,
         address=cluster.address,
         start_seconds=start_seconds,
-        request_seconds=8.0,
+        request_seconds=request_seconds,
         settings=GangSettings(grace_seconds),
     )
     try:

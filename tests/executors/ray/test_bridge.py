@@ -20,7 +20,7 @@ from shockwave.executors.ray.cluster import RayCluster as View
 from shockwave.testing.ray_cluster import RayCluster
 
 PREFIX = "shockwave/test/"
-GANG = f"{PREFIX}job/1"
+GANG, NEXT = f"{PREFIX}job/1", f"{PREFIX}job/2"
 SLEEPER = """
 import signal, sys, time
 def leave(*_):
@@ -39,7 +39,7 @@ def view(cluster: RayCluster, tmp_path: Path) -> Iterator[View]:
     assert made.look(), made.trouble
     yield made
     with suppress(EngineAway):
-        made.end_others([])
+        made.end([GANG, NEXT])
     made.close()
 
 
@@ -111,9 +111,9 @@ def test_what_is_ended_does_not_get_to_speak(view: View, folder: Path, cluster: 
 
 def test_the_next_gang_gets_the_gpus_of_one_that_ended_by_itself(view: View, folder: Path) -> None:
     first = gang(view, folder, "n0", "n0", argv=[sys.executable, "-c", "pass"])
-    second = {**gang(view, folder, "n0", "n0"), "name": f"{PREFIX}job/2"}
+    second = {**gang(view, folder, "n0", "n0"), "name": NEXT}
     view.start([first, second])
-    look_until(view, lambda: view.sight.gangs == {f"{PREFIX}job/2": {0: True, 1: True}})
+    look_until(view, lambda: view.sight.gangs == {NEXT: {0: True, 1: True}})
     assert json.loads((folder / "exit-1-0.json").read_text())["error"]  # it said nothing itself
 
 

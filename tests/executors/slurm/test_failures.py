@@ -154,6 +154,29 @@ def test_a_launch_is_found_again_by_its_comment_alone(
             assert not (back.folder("a") / "launch-2.json").exists()
 
 
+def test_a_scheduler_that_comes_back_while_the_controller_is_away(
+    cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    commands = {"a": local.tiny(tmp_path, epochs=1000)}
+    order = harness.order("a", (("n0", (0,)),), epochs=1000)
+    with harness.executor(cluster, tmp_path, commands) as executor:
+        executor.launch([order])
+        local.wait_until((executor.folder("a") / "reports-1.jsonl").exists)
+        cluster.wait_until_saved()
+        cluster.kill_controller()
+        executor.shutdown(stop_jobs=False)
+        with harness.executor(cluster, tmp_path, commands) as back:
+            watch = harness.watch(back)
+            back.adopt([order])
+            assert back.away() is not None
+            watch.until(lambda: watch.epochs(0) >= 1)
+            before = watch.epochs(0)
+            cluster.start_controller()
+            watch.until(lambda: back.away() is None)
+            watch.until(lambda: watch.epochs(0) > before)
+            assert not watch.of(JobStopped)
+
+
 def test_what_nobody_remembers_is_ended_and_nothing_else(
     cluster: SlurmCluster, tmp_path: Path
 ) -> None:

@@ -85,7 +85,8 @@ def test_every_rank_of_an_uneven_gang_has_one_gpu_of_its_node(
     cluster: SlurmCluster, tmp_path: Path
 ) -> None:
     placement: Placement = (("n3", (0, 1, 2)), ("n1", (0,)), ("n2", (2, 3, 0)))
-    with harness.executor(cluster, tmp_path, {"a": local.script(tmp_path, WHO_AM_I)}) as executor:
+    command = _with(local.script(tmp_path, WHO_AM_I), cpus_per_gpu="2", mem_per_gpu="100M")
+    with harness.executor(cluster, tmp_path, {"a": command}) as executor:
         watch = harness.watch(executor)
         watch.launch([harness.order("a", placement)])
         watch.until(lambda: bool(watch.of(JobFinished)))
@@ -100,6 +101,17 @@ def test_every_rank_of_an_uneven_gang_has_one_gpu_of_its_node(
     assert {rank["SLURM_NTASKS"] for rank in ranks} == {None}  # or frameworks believe Slurm
 
 
+def test_names_and_folders_may_hold_anything(cluster: SlurmCluster, tmp_path: Path) -> None:
+    name = "team/100% sure: $HOME 'ä' \n|"
+    root = tmp_path / "a 'folder' with %n"
+    with harness.executor(cluster, root, {name: local.tiny(tmp_path)}) as executor:
+        watch = harness.watch(executor)
+        watch.launch([harness.order(name, (("n0", (0,)), ("n1", (0,))))])
+        watch.until(lambda: bool(watch.of(JobFinished)))
+        assert not watch.of(JobStopped)
+        assert (executor.folder(name) / "logs" / "supervisor.log").exists()
+
+
 # Options.
 
 
@@ -110,7 +122,7 @@ def test_options_of_the_site_and_of_the_job(cluster: SlurmCluster, tmp_path: Pat
         slow = local.tiny(tmp_path, seconds=0.3)
         commands = {
             "plain": slow,
-            "short": _with(slow, partition="short", account="vision"),
+            "short": _with(slow, partition="short", account="vision", cpus_per_gpu="3"),
             "fast": _with(slow, constraint="nvlink"),
         }
         site = {"slurm_account": "everybody", "slurm_partition": "gpus"}
@@ -126,11 +138,11 @@ def test_options_of_the_site_and_of_the_job(cluster: SlurmCluster, tmp_path: Pat
             ]
             watch.launch(orders)
             watch.until(lambda: len(watch.of(JobFinished)) == 3)
-        rows = cluster.run("squeue", "--noheader", "--states=all", "--format=%j %P %a %f")
+        rows = cluster.run("squeue", "--noheader", "--states=all", "--format=%j %P %a %f %C")
         told = {row.split()[0]: row.split()[1:] for row in rows.splitlines()}
-        assert told["plain"] == ["gpus", "everybody", "(null)"]
-        assert told["short"] == ["short", "vision", "(null)"]
-        assert told["fast"] == ["gpus", "everybody", "nvlink"]
+        assert told["plain"] == ["gpus", "everybody", "(null)", "1"]
+        assert told["short"] == ["short", "vision", "(null)", "3"]
+        assert told["fast"] == ["gpus", "everybody", "nvlink", "1"]
     finally:
         cluster.run("scontrol", "delete", "PartitionName=short")
         cluster.run("scontrol", "update", "NodeName=n3", "AvailableFeatures=", "ActiveFeatures=")
@@ -176,6 +188,7 @@ def test_a_job_that_somebody_cancels_counts_as_stopped(
         watch.until(lambda: bool(watch.of(JobStopped)))
         (stop,) = watch.of(JobStopped)
         assert stop.reason is StopReason.PREEMPTED
+        assert "cancelled" in stop.detail or "not by this scheduler" in stop.detail
         assert stop.epochs_done >= 1
         watch.launch([harness.order("a", (("n0", (0,)),), attempt=2, epochs=1000)])
         watch.until(lambda: watch.epochs(0) > stop.epochs_done)

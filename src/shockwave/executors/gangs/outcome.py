@@ -66,8 +66,10 @@ def judge(
         return Ending(Outcome.CRASHED, error, time=time)
     if any(record.get("asked") for record in told) or (clean and last_event == "stopped"):
         outcome = Outcome.FINISHED if last_event == "done" else Outcome.STOPPED
-        killed = any(record.get("killed") for record in told)
-        return Ending(outcome, "killed after the grace period" if killed else "", clean, time)
+        detail = fate.detail if fate is not None and fate.outcome is Outcome.STOPPED else ""
+        if any(record.get("killed") for record in told):
+            detail = "killed after the grace period"
+        return Ending(outcome, detail, clean, time)
     if clean:
         return Ending(Outcome.FINISHED, clean=True, time=time)
     return Ending(Outcome.CRASHED, _describe(folder, told, codes), time=time)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import math
 import os
 import select
 import signal
@@ -34,6 +33,7 @@ from ray.util.placement_group import (
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from shockwave.executors.ray import worker
+from shockwave.executors.ray.occupancy import occupancy
 
 NAMESPACE = "shockwave"
 
@@ -45,6 +45,8 @@ _GPU_TYPE_RESOURCE = "accelerator_type:"
 _PENDING = ("DEPENDENCIES_UNREADY", "PENDING_CREATION")
 _RUNNING = "ALIVE"
 _TIDY_SECONDS = 0.25
+_LOOKS = 5
+_MOST_GROUPS = 10_000  # to remember
 _KILL_SECONDS = 2.0  # for an actor to end its processes itself
 
 Parts = dict[str, str]  # part (its number as text, as JSON has it) -> pending or running
@@ -59,7 +61,9 @@ class Bridge:
         ray.init(address, namespace=NAMESPACE, log_to_driver=False, configure_logging=False)
         self._actor = ray.remote(worker.PartActor)
         self._node = ray.get_runtime_context().get_node_id()
-        self._groups = self._living_groups()
+        self._groups: dict[str, PlacementGroup] = {}  # by the name of the gang
+        self._ours: dict[str, list[str]] = {}  # groups, ended ones too, and the nodes of each
+        self._find_groups()
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         verbs: dict[str, Callable[..., dict[str, Any]]] = {
@@ -67,7 +71,6 @@ class Bridge:
             "start": self._start,
             "terminate": self._terminate,
             "end": self._end,
-            "end_others": self._end_others,
             "causes": self._causes,
         }
         return verbs[request["do"]](**request.get("what", {}))
@@ -79,37 +82,28 @@ class Bridge:
         alive = {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}
         if self._node not in alive:
             raise ConnectionError("the Ray node of this machine has ended")
-        total = ray_state.total_resources_per_node()
-        free = ray_state.available_resources_per_node()
-        ours = {group.id.hex() for group in self._groups.values()}
+        total, free = _resources()
         nodes = [
-            self._node_record(node, total.get(ray_id, {}), free.get(ray_id, {}), ours)
+            self._node_record(node, total.get(ray_id, {}), free.get(ray_id, {}))
             for ray_id, node in alive.items()
         ]
         return {"nodes": nodes, "gangs": self._gangs()}
 
     def _node_record(
-        self,
-        node: Mapping[str, Any],
-        total: Mapping[str, float],
-        free: Mapping[str, float],
-        ours: set[str],
+        self, node: Mapping[str, Any], total: Mapping[str, float], free: Mapping[str, float]
     ) -> dict[str, Any]:
-        """``foreign`` are the GPUs that others hold, a part of one counted as a whole.
-
-        What a placement group reserves on a node is a resource of its own there, so both
-        sides of the subtraction are of the same moment.
-        """
-        gpus = int(total.get("GPU", 0))
-        reserved = sum(total.get(f"GPU_group_{group}", 0) for group in ours)
-        kinds = [name.removeprefix(_GPU_TYPE_RESOURCE) for name in total if _is_gpu_type(name)]
+        living = {group.id.hex() for group in self._groups.values()}
+        awaited = [group for group in living if node["NodeID"] in self._ours[group]]
+        gpus = int(node["Resources"].get("GPU", 0))
+        foreign, settled = occupancy(gpus, total, free, self._ours, awaited)
         return {
             "ray_id": node["NodeID"],
             "name": node["NodeName"],
             "address": node["NodeManagerAddress"],
             "gpus": gpus,
-            "gpu_type": node.get("Labels", {}).get(_GPU_TYPE) or (kinds[0] if kinds else None),
-            "foreign": max(gpus - math.floor(free.get("GPU", 0)) - int(reserved), 0),
+            "gpu_type": _gpu_type(node),
+            "foreign": foreign,
+            "settled": settled,
         }
 
     def _gangs(self) -> dict[str, Parts]:
@@ -126,7 +120,8 @@ class Bridge:
         """Why parts of these gangs do not live, as far as Ray remembers."""
         wanted = set(names)
         found: dict[str, dict[str, Any]] = {}
-        for actor in ray_state.actors(actor_state_name="DEAD").values():
+        dead = ray_state.actors(actor_state_name="DEAD").values()
+        for actor in sorted(dead, key=lambda actor: actor["EndTime"]):  # the last one counts
             gang, _, part = actor["Name"].rpartition("/")
             if gang in wanted:
                 found.setdefault(gang, {})[part] = _cause(actor["DeathCause"])
@@ -156,7 +151,7 @@ class Bridge:
             lifetime="detached",
             bundle_label_selector=[{_NODE_ID: part["ray_id"]} for part in parts],
         )
-        self._groups[name] = group
+        self._keep(name, group, [part["ray_id"] for part in parts])
         for number, part in enumerate(parts):
             self._actor.options(
                 name=f"{name}/{number}",
@@ -203,11 +198,8 @@ class Bridge:
             ray.kill(handle)
         for name in names:
             self._give_back(name)
+        self.tidy()
         return {}
-
-    def _end_others(self, names: Sequence[str]) -> dict[str, Any]:
-        """Whatever is not among these, GPUs of gangs that have just ended included."""
-        return self._end([name for name in self._groups if name not in names])
 
     def _handle(self, name: str, part: str) -> Any | None:
         """None if it has just ended."""
@@ -228,17 +220,36 @@ class Bridge:
         if group is not None:
             remove_placement_group(group)
 
-    def _living_groups(self) -> dict[str, PlacementGroup]:
+    def _keep(self, name: str, group: PlacementGroup, nodes: list[str]) -> None:
+        self._groups[name] = group
+        self._ours[group.id.hex()] = nodes
+        while len(self._ours) > _MOST_GROUPS:
+            del self._ours[next(iter(self._ours))]
+
+    def _find_groups(self) -> None:
         """Those that an earlier bridge has made. Ray lists removed ones for ever: ask but once."""
-        return {
-            record["name"]: ray.util.get_placement_group(record["name"])
-            for record in placement_group_table().values()
-            if record["name"].startswith(self._prefix) and record["state"] != "REMOVED"
-        }
+        for record in placement_group_table().values():
+            if record["name"].startswith(self._prefix) and record["state"] != "REMOVED":
+                nodes = [node for node in record["bundles_to_node_id"].values() if node]
+                self._keep(record["name"], ray.util.get_placement_group(record["name"]), nodes)
 
 
-def _is_gpu_type(resource: str) -> bool:
-    return resource.startswith(_GPU_TYPE_RESOURCE)
+def _resources() -> tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]]:
+    """What every node has and what is free there, both of the same moment if possible."""
+    total = ray_state.total_resources_per_node()
+    for _ in range(_LOOKS):
+        free = ray_state.available_resources_per_node()
+        before, total = total, ray_state.total_resources_per_node()
+        if before == total:
+            break
+    return total, free
+
+
+def _gpu_type(node: Mapping[str, Any]) -> str | None:
+    """By the label, or the resource that older nodes have instead."""
+    kinds = [name for name in node["Resources"] if name.startswith(_GPU_TYPE_RESOURCE)]
+    by_resource = kinds[0].removeprefix(_GPU_TYPE_RESOURCE) if kinds else None
+    return node.get("Labels", {}).get(_GPU_TYPE) or by_resource
 
 
 def _cause(cause: Any) -> dict[str, Any]:

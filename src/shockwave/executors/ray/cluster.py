@@ -22,6 +22,7 @@ class RayNode:
     gpus: int
     gpu_type: str
     foreign: int  # GPUs that others hold
+    settled: bool = True  # else some of them may turn out to be ours
 
     @property
     def node(self) -> Node:
@@ -85,11 +86,8 @@ class RayCluster:
         return set(self._ask("terminate", names=list(names))["ended"])
 
     def end(self, names: Sequence[str]) -> None:
+        """Also gives back the GPUs of gangs that have ended by themselves."""
         self._ask("end", names=list(names))
-
-    def end_others(self, names: Sequence[str]) -> None:
-        """Gives back whatever is not held for these gangs."""
-        self._ask("end_others", names=list(names))
 
     def causes(self, names: Sequence[str]) -> dict[str, dict[int, Cause]]:
         """Why parts of these gangs do not live, as far as Ray remembers."""

@@ -12,6 +12,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -92,7 +93,8 @@ class RayExecutor(GangExecutor):
         self.cluster = RayCluster(client)
         self._source = ship_supervisor(self._root)
         self._gangs: dict[str, RayGang] = {}  # by name, until they have ended
-        self._asked: dict[str, float] = {}  # those that nobody wants, and since when they know
+        self._ending: set[str] = set()  # those that have ended, but not for Ray
+        self._asked: dict[str, float] = {}  # those that nobody wants, and since when
         self._to_start: list[dict[str, Any]] = []
         self._told_nodes: dict[str, RayNode] = {}
 
@@ -117,7 +119,7 @@ class RayExecutor(GangExecutor):
         if self.cluster.trouble is not None:
             return None
         self._told_nodes = {
-            name: _unoccupied(node) for name, node in self.cluster.sight.nodes.items()
+            name: replace(node, foreign=0) for name, node in self.cluster.sight.nodes.items()
         }
         return tuple(node.node for node in self._told_nodes.values())
 
@@ -128,18 +130,22 @@ class RayExecutor(GangExecutor):
         if self.cluster.trouble is not None:
             return []
         told, now = self._told_nodes, self.cluster.sight.nodes
-        events: list[Event] = []
-        for name, before in told.items():
-            if name not in now or now[name].ray_id != before.ray_id:
-                events.append(NodeDown(until, name))
+        events: list[Event] = [
+            NodeDown(until, name)
+            for name, before in told.items()
+            if name not in now or now[name].ray_id != before.ray_id
+        ]
+        self._told_nodes = {}
         for name, node in now.items():
             known = told.get(name)
-            same = known is not None and known.ray_id == node.ray_id
-            if known is None or not same or known.node != node.node:
+            if known is None or known.ray_id != node.ray_id or known.node != node.node:
                 events.append(NodeUp(until, node.node))
-            if node.foreign != (known.foreign if known is not None and same else 0):
+                known = replace(node, foreign=0)
+            if node.foreign > known.foreign and not node.settled:
+                node = replace(node, foreign=known.foreign)
+            if node.foreign != known.foreign:
                 events.append(NodeOccupied(until, name, node.foreign))
-        self._told_nodes = dict(now)
+            self._told_nodes[name] = node
         return events
 
     # Launching.
@@ -197,9 +203,9 @@ class RayExecutor(GangExecutor):
             gang = start.job.gang
             if isinstance(gang, RayGang) and gang.name in asked:
                 del self._gangs[gang.name]
-                gang.take_back_lease()
                 start.job.gang = None
                 start.job.refused = Ending(Outcome.NEVER_STARTED, f"never started: {error}")
+                gang.take_back_lease()
 
     # Looking.
 
@@ -208,15 +214,19 @@ class RayExecutor(GangExecutor):
             return
         try:
             self._judge_missing()
-            self._withdraw_waiting()
             if self._swept:
                 self._end_unwanted()
+            if self._withdraw_waiting():
+                self.cluster.look()  # whoever has the GPUs instead is seen only now
         except ExecutorError as error:  # Ray went away in between, or a lease was not written
             logger.warning("the look at Ray is not complete: %s", error)
 
     def _judge_missing(self) -> None:
         sight = self.cluster.sight
-        self._gangs = {name: gang for name, gang in self._gangs.items() if gang.alive()}
+        over = {name for name, gang in self._gangs.items() if not gang.alive()}
+        self._ending = {name for name in self._ending | over if name in sight.gangs}
+        for name in over:
+            del self._gangs[name]
         missing = {
             name: parts for name, gang in self._gangs.items() if (parts := gang.missing(sight))
         }
@@ -228,11 +238,17 @@ class RayExecutor(GangExecutor):
                 parts, causes.get(name, {}), sight, self._clock(), self._patience_seconds
             )
 
-    def _withdraw_waiting(self) -> None:
+    def _withdraw_waiting(self) -> bool:
+        """Whether there were any."""
         latest = self._clock() - self._start_seconds
-        for gang in self._gangs.values():
-            if gang.launched < latest and gang.alive() and gang.waits(self.cluster.sight):
-                gang.withdraw(f"Ray did not start it in {self._start_seconds:g} s")
+        waiting = [
+            gang
+            for gang in self._gangs.values()
+            if gang.launched < latest and gang.alive() and gang.waits(self.cluster.sight)
+        ]
+        for gang in waiting:
+            gang.withdraw(f"Ray did not start it in {self._start_seconds:g} s")
+        return bool(waiting)
 
     def _end_unwanted(self) -> None:
         """Gangs of this folder that run although nobody here has them."""
@@ -241,13 +257,12 @@ class RayExecutor(GangExecutor):
         self._asked = {name: since for name, since in self._asked.items() if name in unwanted}
         for name in unwanted:
             gang = self._named(name)
-            if gang.left_records():
-                continue  # its actors are just ending
-            if name not in self._asked:
-                self._asked[name] = now
-                gang.ask_to_stop()
-            elif now - self._asked[name] > self._patience_seconds:
+            since = self._asked.setdefault(name, now)
+            if now - since > self._patience_seconds:
                 gang.kill()
+            elif since == now and name not in self._ending:
+                logger.warning("%s runs unknown, ending it", name)
+                gang.ask_to_stop()
 
     # Finding gangs again.
 
@@ -267,8 +282,6 @@ class RayExecutor(GangExecutor):
     def _end_strays(self, expected: set[tuple[Path, int]]) -> None:
         """Every look does it from now on; Ray may be away at this moment."""
         self._refresh()
-        for name in self._asked:
-            logger.warning("%s runs unknown, ending it", name)
 
     # Ending.
 
@@ -286,9 +299,9 @@ class RayExecutor(GangExecutor):
 
     def shutdown(self, stop_jobs: bool) -> None:
         super().shutdown(stop_jobs)
-        living = [name for name, gang in self._gangs.items() if gang.alive() and not stop_jobs]
+        over = [name for name, gang in self._gangs.items() if stop_jobs or not gang.alive()]
         try:
-            self.cluster.end_others(living)
+            self.cluster.end([*over, *self._ending])
         except EngineAway as error:
             logger.warning("GPUs of ended gangs stay reserved until the next start: %s", error)
         self.cluster.close()
@@ -320,8 +333,3 @@ class RayExecutor(GangExecutor):
         folder = JobFolder(self._root / "jobs" / path)
         seats = [Seat("")] * len(self.cluster.sight.gangs.get(name, {}))
         return RayGang(name, folder, int(generation), self._clock(), seats, self.cluster)
-
-
-def _unoccupied(node: RayNode) -> RayNode:
-    """As it is told before it is told what others hold."""
-    return RayNode(node.name, node.ray_id, node.address, node.gpus, node.gpu_type, 0)

@@ -1,0 +1,137 @@
+"""The folder of a Slurm for tests: key, configuration, GPUs that are none, state, logs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import stat
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from shockwave.model.errors import ExecutorError
+
+_LONGEST_SOCKET = 107  # bytes in the path of a unix socket
+_LINES = 8  # of a log that are shown
+
+
+@dataclass(frozen=True)
+class SlurmFiles:
+    """Everything of one cluster. ``settings`` replace those of the same name here."""
+
+    folder: Path
+    nodes: int
+    gpus: int
+    gpu_type: str
+    cpus: int
+    node_timeout_seconds: int
+    message_timeout_seconds: int
+    settings: Mapping[str, str]
+
+    @property
+    def configuration(self) -> Path:
+        return self.folder / "slurm.conf"
+
+    @property
+    def munge_socket(self) -> Path:
+        return self.folder / "munge.socket"
+
+    @property
+    def munge_options(self) -> list[str]:
+        return [
+            "--force",  # whoever may write to the folder above may forge: it is only a test
+            f"--num-threads={10 + self.nodes}",  # a node that is slow stops no other
+            f"--socket={self.munge_socket}",
+            f"--key-file={self.folder}/munge.key",
+            f"--log-file={self.folder}/log/munged.log",
+            f"--pid-file={self.folder}/munged.pid",
+            f"--seed-file={self.folder}/munged.seed",
+        ]
+
+    def make(self, port: int) -> None:
+        """Afresh. The controller listens on ``port``, the nodes on those that follow."""
+        longest = self.folder / "spool" / f"n{self.nodes}" / f"n{self.nodes}_9999999.9"
+        if len(os.fsencode(longest)) > _LONGEST_SOCKET:
+            raise ExecutorError(f"{self.folder}: too long a path for the sockets in it")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for name in ("state", "spool", "log", "gpus"):
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+            (self.folder / name).mkdir()
+        for path in (self.folder / "munge.key", self.munge_socket):
+            path.unlink(missing_ok=True)
+        key = os.open(self.folder / "munge.key", os.O_WRONLY | os.O_CREAT, 0o400)
+        with open(key, "wb") as file:
+            file.write(os.urandom(128))
+        for number in range(self.gpus):  # plain files would do, but then no job is told of them
+            device = self.folder / "gpus" / f"gpu{number}"
+            os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, 3))  # another /dev/null
+        self.configuration.write_text(self._slurm_conf(port))
+        (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
+        (self.folder / "gres.conf").write_text(
+            f"NodeName={self._names} Name=gpu Type={self.gpu_type} "
+            f"File={self.folder}/gpus/gpu[0-{self.gpus - 1}]\n"
+        )
+
+    def output(self, daemon: str) -> Path:
+        return self.folder / "log" / f"{daemon}.out"
+
+    def tails(self, *daemons: str) -> str:
+        """The last lines of what they have written."""
+        texts = []
+        for daemon in daemons:
+            for path in (self.output(daemon), self.folder / "log" / f"{daemon}.log"):
+                with suppress(OSError):
+                    lines = path.read_text(errors="replace").splitlines()[-_LINES:]
+                    texts += [f"{path.name}: {line}" for line in lines]
+        return "\n".join(["the logs end with", *texts]) if texts else "there are no logs"
+
+    @property
+    def _names(self) -> str:
+        return f"n[0-{self.nodes - 1}]"
+
+    def _slurm_conf(self, port: int) -> str:
+        host = socket.gethostname().split(".")[0]
+        settings = {
+            "ClusterName": "test",
+            "SlurmctldHost": f"{host}(127.0.0.1)",
+            "SlurmctldPort": port,
+            "CommunicationParameters": "NoCtldInAddrAny,NoInAddrAny",
+            "SlurmUser": "root",
+            "SlurmdUser": "root",
+            "AuthType": "auth/munge",
+            "AuthInfo": f"socket={self.munge_socket},cred_expire=5",
+            "CredType": "cred/munge",
+            "StateSaveLocation": self.folder / "state",
+            "SlurmdSpoolDir": self.folder / "spool" / "%n",
+            "SlurmctldPidFile": self.folder / "slurmctld.pid",
+            "SlurmdPidFile": self.folder / "slurmd-%n.pid",
+            "SlurmctldLogFile": self.folder / "log" / "slurmctld.log",
+            "SlurmdLogFile": self.folder / "log" / "%n.log",
+            "SlurmctldDebug": "info",
+            "SlurmdDebug": "info",
+            "MailProg": "/bin/true",
+            "MpiDefault": "none",
+            "ProctrackType": "proctrack/linuxproc",
+            "TaskPlugin": "task/none",
+            "JobAcctGatherType": "jobacct_gather/none",
+            "SelectType": "select/cons_tres",
+            "SelectTypeParameters": "CR_Core",
+            "GresTypes": "gpu",
+            "SlurmdParameters": "config_overrides",
+            "ReturnToService": 2,
+            "SlurmdTimeout": self.node_timeout_seconds,
+            "MessageTimeout": self.message_timeout_seconds,
+            "TreeWidth": 1024,  # nodes are reached directly, not through one that may be dead
+            "KillWait": 5,
+            "CompleteWait": 0,
+            "SchedulerParameters": "sched_interval=1,bf_interval=1,sched_min_interval=0,"
+            "batch_sched_delay=0",
+            "NodeName": f"{self._names} NodeHostname={host} NodeAddr=127.0.0.1 "
+            f"Port={port + 1}-{port + self.nodes} CPUs={self.cpus} RealMemory=100000 "
+            f"Gres=gpu:{self.gpu_type}:{self.gpus} State=UNKNOWN",
+            "PartitionName": "gpus Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
+            **self.settings,
+        }
+        return "".join(f"{name}={value}\n" for name, value in settings.items())
