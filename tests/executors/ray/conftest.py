@@ -20,7 +20,7 @@ collect_ignore_glob = [] if is_inside() else ["test_*.py"]
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[RayCluster]:
     with (
-        tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder,
+        tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as folder,
         RayCluster(Path(folder), gpu_types=("V100", "V100", "A100")) as running,
     ):
         yield running

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from tests.executors.local import harness as local
 from tests.executors.ray import harness
 
@@ -16,6 +19,15 @@ from shockwave.model.cluster import Node
 from shockwave.model.events import JobStopped
 
 
+@pytest.fixture
+def _sessions_of_ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """In a folder that goes away, with a path that is short enough for sockets."""
+    with tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as folder:
+        monkeypatch.setenv("RAY_TMPDIR", folder)
+        yield
+
+
+@pytest.mark.usefixtures("_sessions_of_ray")
 def test_its_jobs_outlive_the_scheduler_and_it_ends_with_them(tmp_path: Path) -> None:
     job = local.tiny(tmp_path, seconds=0.3, epochs=30)
     root, origin = tmp_path / "root", time.time()

@@ -37,9 +37,9 @@ class RayGang(Gang):
         *,
         adopted: bool = False,
     ) -> None:
-        super().__init__(folder, generation, launched, parts=max(len(seats), 1))
+        self._seats = seats or [Seat("")]  # its record is gone, or was never written
+        super().__init__(folder, generation, launched, parts=len(self._seats))
         self.name = name
-        self._seats = seats
         self._cluster = cluster
         self._adopted = adopted
         self._fate: Ending | None = None
@@ -113,7 +113,7 @@ class RayGang(Gang):
         if lost and self._never_ran(causes):
             self._fate = NEVER_STARTED
         elif lost:
-            nodes = ", ".join(self._seats[part].node for part in lost if part < len(self._seats))
+            nodes = ", ".join(self._seats[part].node for part in lost)
             self._end_rest(Ending(Outcome.LOST, f"node {nodes} was lost"))
         elif failed:
             self._end_rest(Ending(Outcome.CRASHED, f"it could not be started: {failed[0].message}"))

@@ -9,10 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 
-
-def reserved_by(group: str) -> str:
-    """The resource that stands for the GPUs of a placement group on a node."""
-    return f"GPU_group_{group}"
+_RESERVED = "GPU_group_"  # and the group's id: the GPUs that it has on a node
 
 
 def occupancy(
@@ -34,6 +31,6 @@ def occupancy(
     """
     if "GPU" not in total:  # the node has not reported yet
         return 0, False
-    mine = sum(total.get(reserved_by(group), 0.0) for group in ours)
+    mine = sum(count for name, count in total.items() if name.removeprefix(_RESERVED) in ours)
     taken = gpus - math.floor(free.get("GPU", 0.0)) - round(mine)
-    return max(taken, 0), all(reserved_by(group) in total for group in awaited)
+    return max(taken, 0), all(_RESERVED + group in total for group in awaited)

@@ -15,6 +15,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -61,9 +62,10 @@ class PartActor:
         self._wait_until_seen(Path(folder) / f"launch-{generation}.json")
         with suppress(OSError, AttributeError):  # ranks without a supervisor become our children
             ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        python = sys.executable  # of this node, wherever the scheduler has its own
         with (Path(folder) / "logs" / f"supervisor-{part}.log").open("wb") as output:
             self._tie = subprocess.Popen(
-                [argv[0], "-I", "-S", "-c", _TIE, str(os.getpid()), *argv],
+                [python, "-I", "-S", "-c", _TIE, str(os.getpid()), python, *argv[1:]],
                 cwd=folder,
                 env=environment_of_the_node(),
                 stdin=subprocess.DEVNULL,
