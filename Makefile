@@ -30,6 +30,7 @@ bench: $(VENV)/.test           ## speed, as ratios measured in one run; results 
 	$(BIN)/python bench/planning.py
 	$(BIN)/python bench/decisions.py
 	$(BIN)/python bench/service.py
+	$(BIN)/python bench/dispatch.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Shockwave needs Python 3.11 or newer: make PYTHON=python3.11 ...")'

@@ -1,6 +1,7 @@
 """How long a round takes on Slurm: 64 nodes of 8 GPUs, 500 short jobs, rounds of 30 seconds.
 
     python bench/dispatch.py           # about three minutes; needs root and Slurm
+    python bench/dispatch.py --single  # jobs of one GPU: all 500 start in one round
     python bench/dispatch.py --quick   # 8 nodes, 60 jobs, rounds of 10 seconds
 
 A real Slurm on loopback with emulated GPUs, a real scheduler, real (short) jobs. The work on a
@@ -17,7 +18,7 @@ import json
 import os
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,15 +46,16 @@ class Size:
     gpus: int
     jobs: int
     round_seconds: float
+    gangs: tuple[int, ...] = GANGS
 
 
-def submission(number: int, seconds: float) -> Submission:
+def submission(number: int, gpus: int, seconds: float) -> Submission:
     """A job that holds its GPUs for some time: dispatch is what is measured."""
     return Submission(
         name=f"short-{number}",
         command=["sleep", str(round(seconds, 1))],
         workdir="/",
-        gpus=GANGS[number % len(GANGS)],
+        gpus=gpus,
         epochs=1,
         epoch_seconds={1: seconds},
     )
@@ -74,7 +76,9 @@ def run(size: Size, folder: Path) -> list[Event]:
     service.start()
     try:
         for number in range(size.jobs):
-            service.submit(submission(number, size.round_seconds * rng.uniform(0.3, 2.0)), None)
+            gpus = size.gangs[number % len(size.gangs)]
+            seconds = size.round_seconds * rng.uniform(0.3, 2.0)
+            service.submit(submission(number, gpus, seconds), None)
         deadline = time.monotonic() + PATIENCE_SECONDS
         while _waiting(service) and time.monotonic() < deadline:
             time.sleep(1.0)
@@ -134,18 +138,23 @@ def show(size: Size, rounds: list[dict[str, Any]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--single", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("out"))
     chosen = parser.parse_args()
     problem = why_slurm_cannot_run()
     if problem is not None:
-        raise SystemExit(f"not measured: {problem}")
+        print(f"Dispatch to Slurm is not measured: {problem}.")
+        return
     size = Size(8, 8, 60, 10.0) if chosen.quick else Size(64, 8, 500, 30.0)
+    if chosen.single:
+        size = replace(size, gangs=(1,))
     with tempfile.TemporaryDirectory(prefix="slurm-") as name:
         folder = Path(name)
         cluster = SlurmCluster(
             folder / "c",
             nodes=size.nodes,
             gpus=size.gpus,
+            nodes_yield=True,
             settings={"SchedulerParameters": BUSY},
         )
         with cluster:

@@ -49,7 +49,8 @@ class Gang(ABC):
         """Raises :class:`ExecutorError` if it cannot be written."""
         lease = self.lease()
         if lease is not None and not lease.stop:
-            self.folder.write_lease(replace(lease, stop=True))
+            # Lost with the power it costs nothing: the journal knows that the gang was stopped.
+            self.folder.write_lease(replace(lease, stop=True), durable=False)
 
     def ask_to_stop(self) -> None:
         """Takes the lease back and sends SIGTERM; SIGKILL follows after the grace period.

@@ -44,7 +44,7 @@ from shockwave.model.job import JobSpec
 
 logger = logging.getLogger(__name__)
 _PROGRAMS = ("sbatch", "squeue", "scancel", "scontrol")
-_SUBMITTERS = 8  # at a time: Slurm's controller works on a few requests at once
+_SUBMITTERS = 16  # at a time: enough to keep Slurm's controller and the file system busy
 
 
 class SlurmExecutor(GangExecutor):
