@@ -23,6 +23,8 @@ from shockwave.cli.serve_options import (
     RoundSeconds,
     SlurmAccount,
     SlurmConstraint,
+    SlurmCpusPerGpu,
+    SlurmMemPerGpu,
     SlurmPartition,
     SlurmPython,
     SlurmQos,
@@ -53,6 +55,8 @@ def serve(
     slurm_account: SlurmAccount = None,
     slurm_qos: SlurmQos = None,
     slurm_constraint: SlurmConstraint = None,
+    slurm_cpus_per_gpu: SlurmCpusPerGpu = None,
+    slurm_mem_per_gpu: SlurmMemPerGpu = None,
     slurm_python: SlurmPython = None,
     stop_jobs: StopJobs = None,
 ) -> None:

@@ -54,6 +54,12 @@ SlurmPartition = Annotated[
 SlurmAccount = Annotated[str | None, typer.Option(help="Slurm account.")]
 SlurmQos = Annotated[str | None, typer.Option(help="Slurm quality of service.")]
 SlurmConstraint = Annotated[str | None, typer.Option(help="Slurm features of nodes.")]
+SlurmCpusPerGpu = Annotated[
+    int | None, typer.Option(help="Processors that Slurm gives with every GPU.")
+]
+SlurmMemPerGpu = Annotated[
+    str | None, typer.Option(help="Memory that Slurm gives with every GPU, such as 16G.")
+]
 SlurmPython = Annotated[
     str | None, typer.Option(help="Python 3.11 or newer on the nodes of Slurm.")
 ]

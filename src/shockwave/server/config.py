@@ -33,7 +33,13 @@ from shockwave.model.cluster import Cluster
 from shockwave.model.errors import InputError
 from shockwave.policies import registry as policies
 from shockwave.predict import registry as predictors
-from shockwave.server.slurm_options import SlurmFeatures, SlurmName, SlurmNames
+from shockwave.server.slurm_options import (
+    SlurmCount,
+    SlurmFeatures,
+    SlurmMemory,
+    SlurmName,
+    SlurmNames,
+)
 from shockwave.server.tokens import hash_token, is_loopback
 
 ENVIRONMENT_PREFIX = "SHOCKWAVE_"
@@ -82,10 +88,12 @@ class ServeConfig(BaseModel):
     grace_seconds: float = Field(30.0, ge=0)
     start_seconds: float = Field(60.0, gt=0)  # that an engine has to start a gang
     ray_address: str | None = Field(None, pattern=_ONE_WORD)  # None: a cluster of slots, here
-    slurm_partition: SlurmNames | None = None  # for jobs that do not say, as the next three
+    slurm_partition: SlurmNames | None = None  # for jobs that do not say, as the next five
     slurm_account: SlurmName | None = None
     slurm_qos: SlurmName | None = None
     slurm_constraint: SlurmFeatures | None = None
+    slurm_cpus_per_gpu: SlurmCount | None = None
+    slurm_mem_per_gpu: SlurmMemory | None = None
     slurm_python: str | None = Field(None, pattern=_ONE_WORD)  # Python 3.11+ on the nodes
     stop_jobs: bool = False  # at shutdown; else they run on and are adopted at the next start
 
@@ -160,7 +168,7 @@ class ServeConfig(BaseModel):
     def engine_options(self) -> dict[str, str]:
         """The settings that only one executor knows, as far as they are set."""
         return {
-            name: value
+            name: str(value)
             for name in type(self).model_fields
             if name.startswith(tuple(f"{engine}_" for engine in _ENGINES))
             and (value := getattr(self, name)) is not None

@@ -9,6 +9,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 _NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.@:+-]*$"
 _NAMES = r"^[A-Za-z0-9_][A-Za-z0-9_.@:+,-]*$"
+_MEMORY = r"^[1-9][0-9]*[KMGT]?$"
+_TIME = r"^[0-9]+(-[0-9]+)?(:[0-9]+){0,2}$"
 _FEATURES = r"^[A-Za-z0-9_\[(][A-Za-z0-9_.@:+,&|*!()\[\]-]*$"
 
 
@@ -40,6 +42,17 @@ SlurmFeatures = Annotated[
     Field(max_length=512, json_schema_extra=_like(_FEATURES)),
     _only(_FEATURES, "features such as v100 or v100|a100"),
 ]
+SlurmCount = Annotated[int, Field(ge=1, le=4096)]
+SlurmMemory = Annotated[
+    str,
+    Field(max_length=16, json_schema_extra=_like(_MEMORY)),
+    _only(_MEMORY, "an amount such as 16G"),
+]
+SlurmTime = Annotated[
+    str,
+    Field(max_length=32, json_schema_extra=_like(_TIME)),
+    _only(_TIME, "minutes, hours:minutes:seconds or days-hours"),
+]
 
 
 class SlurmOptions(BaseModel):
@@ -51,7 +64,11 @@ class SlurmOptions(BaseModel):
     account: SlurmName | None = None
     qos: SlurmName | None = None
     constraint: SlurmFeatures | None = None
+    reservation: SlurmName | None = None
+    cpus_per_gpu: SlurmCount | None = None
+    mem_per_gpu: SlurmMemory | None = None
+    time: SlurmTime | None = None  # of one launch; a job that reaches it goes on in the next
 
     def given(self) -> dict[str, str]:
         """Those that are set."""
-        return self.model_dump(exclude_none=True)
+        return {name: str(value) for name, value in self.model_dump(exclude_none=True).items()}

@@ -182,7 +182,9 @@ class ExecutorContract(ABC):
         seen = len(watch.events)
         watch.until_finished([second])
         assert {event.job for event in watch.of(JobFinished)} == {second.id}
-        assert not [e for e in watch.events[seen:] if getattr(e, "job", None) == first.id]
+        heard = [event for event in watch.events[seen:] if getattr(event, "job", None) == first.id]
+        # What it entered before it left may still be news.
+        assert all(isinstance(event, RegimeChanged) for event in heard)
 
     def test_orders_about_jobs_that_do_not_run_are_passed_over(self) -> None:
         executor, (first, second) = self.make()

@@ -185,10 +185,11 @@ class RayCluster:
         daemon.wait()
 
     def heal(self) -> None:
-        """Starts again whatever was killed."""
-        if not self._runs(_HEAD):
+        """Starts again whatever was killed, or ended by itself."""
+        if not self._is_whole(_HEAD):
+            self._end(lambda node: node == _HEAD)
             self.start_controller()
-        down = [name for name in self.node_names if not self._runs(name)]
+        down = [name for name in self.node_names if not self._is_whole(name)]
         self._end(down.__contains__)  # what is left of their jobs
         self._start_nodes(down)
 
@@ -271,6 +272,11 @@ class RayCluster:
 
     def _runs(self, name: str) -> bool:
         return name in self._daemons and self._daemons[name].poll() is None
+
+    def _is_whole(self, name: str) -> bool:
+        """``ray start`` outlives a raylet that ends in order."""
+        pids = self._pids(lambda node: node == name)
+        return self._runs(name) and any(_program(pid) == "raylet" for pid in pids)
 
     def _check(self, name: str) -> None:
         if not self._runs(name):

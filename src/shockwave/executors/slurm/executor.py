@@ -205,7 +205,7 @@ class SlurmExecutor(GangExecutor):
         return self._gang(folder, name, launched, [node for node, _ in order.placement])
 
     def _living(self, job: LiveJob) -> list[Gang]:
-        return [gang for gang in self._known_to_slurm() if gang.folder == job.folder]
+        return list(self._known_to_slurm(job.folder.path.name))
 
     def _end_strays(self, expected: set[tuple[Path, int]]) -> None:
         if self._look is None:
@@ -228,11 +228,12 @@ class SlurmExecutor(GangExecutor):
                 stray.kill()
         self._strays = asked
 
-    def _known_to_slurm(self) -> Iterator[SlurmGang]:
-        """Every launch of this scheduler, ever, that has a job which has not ended."""
+    def _known_to_slurm(self, of_folder: str | None = None) -> Iterator[SlurmGang]:
+        """Every launch of this scheduler (of one job), ever, whose Slurm job has not ended."""
         jobs_by_name = {} if self._look is None else self._look.jobs
         for name, jobs in jobs_by_name.items():
-            if not all(job.ended for job in jobs):
+            wanted = of_folder is None or name.folder == of_folder
+            if wanted and not all(job.ended for job in jobs):
                 folder = JobFolder(self._root / "jobs" / name.folder)
                 nodes = [node for job in jobs for node in job.nodes]
                 yield self._gang(folder, name, self._clock(), nodes)
