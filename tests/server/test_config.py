@@ -133,6 +133,7 @@ def test_settings_of_an_engine_reach_its_executor(tmp_path: Path) -> None:
         start_seconds = 30
         slurm_partition = "gpu,debug"
         slurm_constraint = "[v100|a100]&ib"
+        slurm_cpus_per_gpu = 12
         slurm_python = "/opt/python/bin/python3.11"
     """
     effective = load_config(
@@ -143,6 +144,7 @@ def test_settings_of_an_engine_reach_its_executor(tmp_path: Path) -> None:
         "slurm_partition": "gpu,debug",
         "slurm_account": "vision",
         "slurm_constraint": "[v100|a100]&ib",
+        "slurm_cpus_per_gpu": "12",
         "slurm_python": "/opt/python/bin/python3.11",
     }
     assert (site.start_seconds, site.nodes) == (30.0, ())

@@ -91,6 +91,10 @@ def test_json_is_yaml(tmp_path: Path) -> None:
         (SMALL + "slurm:\n  partion: x\n", "line 4, field slurm.partion: there is no such field. "
          "Did you mean partition?"),
         (SMALL + "slurm: gpu\n", "line 3, field slurm: should be"),
+        (SMALL + "slurm:\n  mem_per_gpu: lots\n", "line 4, field slurm.mem_per_gpu: should be an "
+         "amount such as 16G"),
+        (SMALL + "slurm:\n  time: tonight\n", "line 4, field slurm.time: should be minutes"),
+        (SMALL + "slurm:\n  cpus_per_gpu: 0\n", "line 4, field slurm.cpus_per_gpu: should be"),
         (SMALL + "gpus: 0\nweight: -1\n", "1 more field is bad"),
         (SMALL + "epochs: 4\n", "line 3, field epochs: the field is there twice, first in line 2"),
         ("command: [python\nepochs: 3\n", "line 2, column"),
