@@ -83,6 +83,7 @@ def test_the_file_may_come_from_the_environment_or_the_working_directory(
             "executor = 'ray'\nray_address = 'head:6379'\nslots = 4\n",
             ["at ray_address"],
         ),
+        ("executor = 'ray'\nray_address = 'nonsense'\n", ["line 2, ray_address", "'nonsense'"]),
         ("ray_address = 'head:6379'\n", ["ray_address is for the executor ray", "is local"]),
         ("executor = 'ray'\nslurm_qos = 'a'\n", ["slurm_qos is for the executor slurm"]),
         ("executor = 'slurm'\nslurm_account = '--uid=0'\n", ["line 2, slurm_account", "one name"]),

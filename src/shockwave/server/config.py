@@ -46,6 +46,7 @@ ENVIRONMENT_PREFIX = "SHOCKWAVE_"
 CONFIG_VARIABLE = "SHOCKWAVE_CONFIG"
 DEFAULT_FILE = "shockwave.toml"  # in the working directory, if it is there
 _SHORTEST_TOKEN = 16
+_ADDRESS = r"^(auto|[^-\s:]\S*:[0-9]{1,5})$"  # HOST:PORT
 _ONE_WORD = r"^[^-\s]\S*$"
 _ENGINES = ("ray", "slurm")  # with settings of their own, which begin with the name
 
@@ -87,7 +88,7 @@ class ServeConfig(BaseModel):
     gpus_per_node: int | None = Field(None, ge=1)  # None: all slots on one node
     grace_seconds: float = Field(30.0, ge=0)
     start_seconds: float = Field(60.0, gt=0)  # that an engine has to start a gang
-    ray_address: str | None = Field(None, pattern=_ONE_WORD)  # None: a cluster of slots, here
+    ray_address: str | None = Field(None, pattern=_ADDRESS)  # None: a cluster of slots, here
     slurm_partition: SlurmNames | None = None  # for jobs that do not say, as the next five
     slurm_account: SlurmName | None = None
     slurm_qos: SlurmName | None = None

@@ -30,7 +30,7 @@ from shockwave.executors.gangs.folder import JobFolder, Lease
 from shockwave.executors.gangs.gang import Gang
 from shockwave.executors.gangs.launch import GangSettings, Start
 from shockwave.executors.gangs.outcome import Ending, Outcome, judge
-from shockwave.executors.gangs.supervisor.locks import open_lock, try_lock
+from shockwave.executors.gangs.root import take_root
 from shockwave.executors.live import LiveExecutor
 from shockwave.model.command import Command
 from shockwave.model.errors import ExecutorError
@@ -81,7 +81,7 @@ class GangExecutor(LiveExecutor):
         self._by_handle: dict[int, LiveJob] = {}
         self._told_until = 0.0
         self._swept = False
-        self._lock = self._take_root()
+        self._lock: int | None = take_root(self._root)
 
     # What an engine adds.
 
@@ -414,18 +414,6 @@ class GangExecutor(LiveExecutor):
             self._jobs[order.job.id] = job
         self._by_handle[order.handle] = job
         return job
-
-    def _take_root(self) -> int | None:
-        path = self._root / "executor.lock"
-        try:
-            self._root.mkdir(parents=True, exist_ok=True)
-            descriptor = open_lock(path)
-        except OSError as error:
-            raise ExecutorError(f"{path} cannot be created: {error}") from error
-        if not try_lock(descriptor):
-            os.close(descriptor)
-            raise ExecutorError(f"{self._root} is in use by another scheduler")
-        return descriptor
 
 
 def _for_each(items: Iterable[_Item], act: Callable[[_Item], None]) -> None:

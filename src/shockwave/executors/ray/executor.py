@@ -301,7 +301,8 @@ class RayExecutor(GangExecutor):
         super().shutdown(stop_jobs)
         over = [name for name, gang in self._gangs.items() if stop_jobs or not gang.alive()]
         try:
-            self.cluster.end([*over, *self._ending])
+            if over or self._ending:
+                self.cluster.end([*over, *self._ending])
         except EngineAway as error:
             logger.warning("GPUs of ended gangs stay reserved until the next start: %s", error)
         self.cluster.close()
