@@ -219,6 +219,23 @@ def test_gpus_that_others_hold_are_told(cluster: RayCluster, tmp_path: Path) -> 
         watch.until_finished([local.spec("a")])
 
 
+def test_no_gpus_stay_reserved_for_a_scheduler_that_has_ended(
+    cluster: RayCluster, tmp_path: Path
+) -> None:
+    commands = {"a": local.tiny(tmp_path)}
+    with harness.executor(cluster, tmp_path / "first", commands) as executor:
+        watch = harness.watch(executor)
+        watch.launch([harness.order("a", ACROSS)])
+        watch.until_finished([local.spec("a")])
+    with harness.executor(cluster, tmp_path / "second", commands) as another:
+
+        def nobody_holds_any() -> bool:
+            nodes = another.cluster.sight.nodes.values() if another.cluster.look() else ()
+            return {node.foreign for node in nodes} == {0}
+
+        local.wait_until(nobody_holds_any)
+
+
 def test_a_gang_whose_gpus_others_took_is_withdrawn(cluster: RayCluster, tmp_path: Path) -> None:
     commands = {"a": local.tiny(tmp_path)}
     with harness.executor(cluster, tmp_path / "root", commands, start_seconds=3.0) as executor:

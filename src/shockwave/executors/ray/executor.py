@@ -301,8 +301,9 @@ class RayExecutor(GangExecutor):
         super().shutdown(stop_jobs)
         over = [name for name, gang in self._gangs.items() if stop_jobs or not gang.alive()]
         try:
-            if over or self._ending:
-                self.cluster.end([*over, *self._ending])
+            # Even if there are none: it also gives back the GPUs of gangs that the bridge has not
+            # tidied away yet.
+            self.cluster.end([*over, *self._ending])
         except EngineAway as error:
             logger.warning("GPUs of ended gangs stay reserved until the next start: %s", error)
         self.cluster.close()
