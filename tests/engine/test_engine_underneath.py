@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,9 +12,11 @@ from tests.engine.runs import Recorder, Run, Scripted, make_job
 from tests.engine.test_requests import Asking
 
 from shockwave.engine.arrivals import CancelJob
+from shockwave.engine.assign import Assigner, Orders
 from shockwave.engine.executor import Launch, Poll, Signal
 from shockwave.executors.faults import NodeFailure, NodeOccupation, NodeRecovery
 from shockwave.executors.simulated import SimulatedExecutor
+from shockwave.executors.simulation import by_arrival
 from shockwave.model.cluster import Cluster, Node
 from shockwave.model.errors import StuckError
 from shockwave.model.events import (
@@ -31,6 +34,7 @@ from shockwave.model.job import JobSpec, TraceJob
 from shockwave.model.view import Ints, View
 from shockwave.policies import registry as policies
 from shockwave.policies.base import Decision, Policy
+from shockwave.policies.fill import fill, largest_first
 from shockwave.predict import registry as predictors
 from shockwave.predict.base import Forecast
 from shockwave.testing.workloads import random_jobs
@@ -97,6 +101,16 @@ class Everybody(Policy):
         self.asked += 1
         fits = np.cumsum(view.gpus) <= view.gpus_total
         return Decision(np.flatnonzero(fits), stable=True)
+
+
+class Ranked(Policy):
+    """By falling weight."""
+
+    name = "ranked"
+
+    def decide(self, view: View, forecast: Forecast) -> Decision:
+        run = fill(largest_first(view.weight), view.gpus, view.gpus_total)
+        return Decision(run, priority=view.weight)
 
 
 # Away.
@@ -245,9 +259,13 @@ def test_a_gang_on_gpus_that_others_claim_runs_on_where_nothing_can_be_decided()
 
 
 def constrained(
-    jobs: list[TraceJob], partitions: Mapping[str, frozenset[str]], *, policy: Policy | None = None
+    jobs: list[TraceJob],
+    partitions: Mapping[str, frozenset[str]],
+    *,
+    policy: Policy | None = None,
+    gpus: int = 8,
 ) -> tuple[Run, Engine]:
-    run, engine = run_on_engine(jobs, cluster=Cluster.uniform(8), policy=policy or Everybody())
+    run, engine = run_on_engine(jobs, cluster=Cluster.uniform(gpus), policy=policy or Everybody())
     engine.partitions = partitions
     return run, engine
 
@@ -279,7 +297,110 @@ def test_a_job_whose_nodes_are_too_few_does_not_take_turns_from_others() -> None
     run, _ = constrained(jobs, {"big": frozenset({"n1", "n9"})}, policy=Scripted({}, default=None))
     with pytest.raises(StuckError, match=r"big \(6 GPUs\)"):
         run.go()
-    assert run.starts == [(100.0, "small")]
+    assert run.starts == [(0.0, "small")]  # at once, in its place
+
+
+def test_gpus_of_a_gang_that_finds_no_room_go_to_the_next_in_the_policys_order() -> None:
+    """Both jobs tied to n1 come first, and only one of them fits; the others have lower ranks."""
+    jobs = [
+        make_job("first", (32, 1, 250.0), gpus=4, weight=5.0),
+        make_job("second", (32, 1, 250.0), gpus=4, weight=4.0),
+        make_job("long", (32, 1, 900.0), gpus=4, weight=1.0),
+        make_job("heavy", (32, 1, 400.0), gpus=2, weight=3.0),
+        make_job("light", (32, 1, 400.0), gpus=2, weight=2.0),
+    ]
+    tied = dict.fromkeys(("first", "second"), frozenset({"n1"}))
+    run, engine = constrained(jobs, tied, policy=Ranked())
+    run.go()
+    assert engine.launched[:3] == [(0.0, "first"), (0.0, "heavy"), (0.0, "light")]
+    # In the next round they are not chosen again, but keep what they have and where they have it.
+    assert engine.stopped == []
+    assert sorted(engine.launched[3:]) == [(300.0, "second"), (500.0, "long")]
+    assert run.finishes["heavy"] == run.finishes["light"] == pytest.approx(410.0)
+
+
+def test_whoever_fills_a_gap_gives_way_when_the_chosen_gang_finds_room() -> None:
+    jobs = [
+        make_job("first", (32, 1, 250.0), gpus=2, weight=4.0),
+        make_job("second", (32, 1, 250.0), gpus=4, weight=3.0),
+        make_job("other", (32, 1, 900.0), gpus=2, weight=2.0),
+        make_job("filler", (32, 1, 900.0), gpus=2, weight=1.0),
+    ]
+    tied = dict.fromkeys(("first", "second", "filler"), frozenset({"n0"}))
+    run, engine = constrained(jobs, {**tied, "other": frozenset({"n1"})}, policy=Ranked(), gpus=6)
+    run.go()
+    assert engine.launched[:3] == [(0.0, "first"), (0.0, "other"), (0.0, "filler")]
+    assert engine.launched[3:] == [(300.0, "second"), (600.0, "filler")]
+    assert engine.stopped == [(300.0, [3])]
+
+
+def test_gangs_that_are_liked_less_leave_the_only_nodes_of_one_without_room() -> None:
+    """Of those that would do as few as possible; and they come back elsewhere."""
+    jobs = [
+        make_job("better", (32, 1, 900.0), gpus=1, weight=4.0),
+        make_job("large", (32, 1, 900.0), gpus=2, weight=2.0),
+        make_job("small", (32, 1, 900.0), gpus=1, weight=1.0),
+        make_job("late", (32, 1, 250.0), gpus=2, weight=3.0, arrival=150.0),
+    ]
+    run, engine = constrained(jobs, {"late": frozenset({"n0"})}, policy=Ranked())
+    run.go()
+    where = {(event.time, event.job): event.placement[0][0] for event in run.of(JobStarted)}
+    at_first = dict.fromkeys([(0.0, "better"), (0.0, "large"), (0.0, "small")], "n0")
+    assert where == {**at_first, (200.0, "late"): "n0", (300.0, "large"): "n1"}
+    assert engine.stopped == [(200.0, [1])]
+
+
+def test_gangs_stay_that_the_policy_likes_better_or_whose_leaving_would_not_help() -> None:
+    jobs = [
+        make_job("better", (32, 1, 500.0), gpus=2, weight=4.0),
+        make_job("worse", (32, 1, 500.0), gpus=2, weight=1.0),
+        make_job("late", (32, 1, 250.0), gpus=3, weight=3.0, arrival=150.0),
+    ]
+    run, engine = constrained(jobs, {"late": frozenset({"n0"})}, policy=Ranked())
+    run.go()
+    assert engine.launched == [(0.0, "better"), (0.0, "worse"), (600.0, "late")]
+    assert engine.stopped == []
+
+
+@pytest.mark.parametrize("policy", policies.available())
+@pytest.mark.parametrize("seed", [0, 1])
+def test_no_gpu_idles_for_want_of_a_gang_that_cannot_be_placed(
+    policy: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(seed)
+    jobs = by_arrival([job for job in random_jobs(seed, count=30) if job.spec.gpus <= 4])
+    run, engine = run_on_engine(
+        jobs,
+        cluster=Cluster.uniform(12),
+        policy=policies.create(policy, seed=seed),
+        predictor=predictors.create("restatement"),
+        skip=False,
+    )
+    engine.partitions = {
+        job.spec.id: frozenset({f"n{rng.integers(3)}"}) for job in jobs if rng.random() < 0.6
+    }
+    placer = run.loop.state.placer
+    gaps: list[float] = []
+
+    def assign(self: Assigner, chosen: Ints, view: View, decision: Decision) -> Orders:
+        orders = unwatched(self, chosen, view, decision)
+        if not orders.complete:
+            gaps.append(view.now)
+            left = Counter({node.id: node.gpus for node in placer.nodes()})
+            for handle in orders.running.tolist():
+                for node, slots in placer.placement(handle):
+                    left[node] -= len(slots)
+            for handle in set(view.handle.tolist()) - {*orders.running, *orders.stopped}:
+                job = jobs[handle].spec
+                room = sum(left[node] for node in engine.partitions.get(job.id, left))
+                assert room < job.gpus
+        return orders
+
+    unwatched = Assigner.assign
+    monkeypatch.setattr(Assigner, "assign", assign)
+    run.go()
+    assert gaps
+    assert len(run.finishes) == len(jobs)
 
 
 def test_a_job_is_tried_again_when_its_nodes_come() -> None:

@@ -106,6 +106,13 @@ def test_a_gang_that_does_not_fit_its_nodes_is_left_out() -> None:
     assert placer.capacity(allowed[1]) == 2
 
 
+def test_of_gangs_that_do_not_all_fit_their_nodes_the_preferred_ones_are_placed() -> None:
+    placer = Placer((Node("a", 4), Node("b", 4)))
+    allowed = dict.fromkeys((5, 6, 7), frozenset("a"))
+    assert set(placer.place([5, 6, 7], [1, 4, 3], allowed)) == {5, 7}
+    assert (placer.room(), placer.room({"a", "gone"})) == (4, 0)
+
+
 def test_a_node_that_comes_up_twice_is_an_error() -> None:
     placer = Placer((Node("a", 4),))
     with pytest.raises(ExecutorError, match="node a came up"):
@@ -212,6 +219,24 @@ class Placing(RuleBasedStateMachine):
             self.placer.release([handle])
             del self.held[handle]
 
+    @rule(data=st.data(), sizes=st.lists(st.integers(1, 4), max_size=3))
+    def stop_and_take_back(self, data: st.DataObject, sizes: list[int]) -> None:
+        """Unless somebody else got one of the slots, or others hold what is left there."""
+        if not self.held:
+            return
+        handle = data.draw(st.sampled_from(sorted(self.held)))
+        before = self.held.pop(handle)
+        self.placer.release([handle])
+        self.start(sizes)
+        free = self.free()
+        room = self.room(free)
+        possible = all(
+            free[node] >= set(slots) and room[node] >= len(slots) for node, slots in before
+        )
+        assert self.placer.take_back(handle, before) == possible
+        if possible:
+            self.held[handle] = before
+
     @rule(data=st.data())
     def node_down(self, data: st.DataObject) -> None:
         if self.nodes:
@@ -243,6 +268,9 @@ class Placing(RuleBasedStateMachine):
             usable = [size - self.occupied.get(name, 0) for name, size in self.nodes.items()]
             assert self.placer.gpus == sum(usable)
             assert self.placer.largest_node == max(usable, default=0)
+            room = self.room(self.free())
+            assert self.placer.room() == sum(room.values())
+            assert all(self.placer.room([name]) == left for name, left in room.items())
             for handle, placement in self.held.items():
                 assert self.placer.placement(handle) == placement
 

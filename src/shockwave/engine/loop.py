@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shockwave.engine.arrivals import Arrivals
+from shockwave.engine.assign import Assigner, Orders
 from shockwave.engine.clock import Clock, VirtualClock
 from shockwave.engine.executor import Executor, Launch, Signal
 from shockwave.engine.intake import Intake
@@ -29,7 +30,6 @@ from shockwave.model.events import (
     Placement,
     RoundDecided,
 )
-from shockwave.model.job import JobState
 from shockwave.model.view import Ints, View
 from shockwave.policies.base import Decision, Policy
 from shockwave.predict.base import Forecast, Predictor
@@ -96,7 +96,7 @@ class RoundLoop:
             arrivals=arrivals,
             journal_progress=journal_progress,
         )
-        self._cannot_fit: set[int] = set()  # gangs with too few nodes that they may use
+        self._assigner = Assigner(self.state, executor)
         self._eligible = 0
         self._last: tuple[Ints, Decision] | None = None  # handles that run, and why
 
@@ -134,7 +134,7 @@ class RoundLoop:
         self.intake.collect(self.now)
         if self.executor.away() is not None:
             return self._ride_out()
-        eligible = self._eligible_jobs()
+        eligible = self._assigner.that_could_fit(self.state.eligible(self.now))
         if len(eligible) != self._eligible:  # a back-off ended: news that no event tells
             self._eligible = len(eligible)
             self.state.changed = True
@@ -143,13 +143,12 @@ class RoundLoop:
         view = self._observe(eligible)
         forecast = self.predictor.forecast(view)
         decision, chosen, seconds = self._decide(view, forecast)
-        stopped, started, continuing = self._diff(chosen)
-        placements = self._place(stopped, started)
-        if len(placements) < len(started):
-            chosen = self._without_unplaced(chosen, started, placements)
-        spanning = self._record_orders(stopped, placements)
-        self._act(stopped, placements, continuing)
-        self._record_round(view, decision, chosen, spanning, seconds)
+        orders = self._assigner.assign(chosen, view, decision)
+        if not orders.complete:
+            self._last = None  # whoever found no room is decided on again
+        spanning = self._record_orders(orders)
+        self._act(orders)
+        self._record_round(view, decision, orders.running, spanning, seconds)
         return True
 
     # 1. Collect what happened since the last round, who arrived, and what was asked for.
@@ -165,14 +164,6 @@ class RoundLoop:
         self.round += 1
         self._last = None
         return True
-
-    def _eligible_jobs(self) -> Ints:
-        eligible = self.state.eligible(self.now)
-        if not self._cannot_fit:
-            return eligible
-        waiting = self._cannot_fit.intersection(eligible.tolist())
-        self._cannot_fit = {handle for handle in waiting if not self._could_fit(handle)}
-        return np.asarray(eligible[~np.isin(eligible, list(self._cannot_fit))])
 
     def _skip_idle(self) -> bool:
         """Nothing to decide: go to the round in which that may change.
@@ -239,51 +230,14 @@ class RoundLoop:
             )
         return run
 
-    # 5. Place: who stops, who starts where, who stays.
+    # 5. and 6. Place (:mod:`shockwave.engine.assign`) and act: through the executor's verbs only.
 
-    def _diff(self, chosen: Ints) -> tuple[Ints, Ints, Ints]:
-        """Who stops, who starts, who goes on."""
-        goes_on = self.state.table.state[chosen] == JobState.RUNNING
-        continuing, held = chosen[goes_on], self.state.running()
-        stopped = held[:0] if len(held) == len(continuing) else np.setdiff1d(held, continuing)
-        return stopped, chosen[~goes_on], continuing
-
-    def _place(self, stopped: Ints, started: Ints) -> dict[int, Placement]:
-        table, placer = self.state.table, self.state.placer
-        placer.release(stopped.tolist())
-        handles = started.tolist()
-        allowed = {
-            handle: nodes
-            for handle in handles
-            if (nodes := self.executor.nodes_for(table.specs[handle])) is not None
-        }
-        return placer.place(handles, table.gpus[started].tolist(), allowed)
-
-    def _without_unplaced(
-        self, chosen: Ints, started: Ints, placements: dict[int, Placement]
-    ) -> Ints:
-        """Gangs that do not fit the nodes they may use are not started, and decided on again.
-
-        One that would not fit even if those nodes were empty is left out until that changes.
-        """
-        unplaced = [handle for handle in started.tolist() if handle not in placements]
-        self._cannot_fit.update(handle for handle in unplaced if not self._could_fit(handle))
-        self._last = None
-        return np.asarray(chosen[~np.isin(chosen, unplaced)])
-
-    def _could_fit(self, handle: int) -> bool:
-        spec = self.state.table.specs[handle]
-        allowed = self.executor.nodes_for(spec)
-        return allowed is None or self.state.placer.capacity(allowed) >= spec.gpus
-
-    # 6. Act: through the executor's verbs only.
-
-    def _act(self, stopped: Ints, placements: dict[int, Placement], continuing: Ints) -> None:
-        if len(stopped):
-            self.executor.stop(stopped)
-        self._renew(continuing)
-        if placements:
-            self.executor.launch([self._launch_order(*item) for item in placements.items()])
+    def _act(self, orders: Orders) -> None:
+        if len(orders.stopped):
+            self.executor.stop(orders.stopped)
+        self._renew(orders.continuing)
+        if orders.placements:
+            self.executor.launch([self._launch_order(*item) for item in orders.placements.items()])
 
     def _renew(self, handles: Ints) -> None:
         if len(handles):
@@ -301,12 +255,12 @@ class RoundLoop:
 
     # 7. Record: orders before they are carried out, the round after.
 
-    def _record_orders(self, stopped: Ints, placements: dict[int, Placement]) -> int:
+    def _record_orders(self, orders: Orders) -> int:
         """Returns how many gangs span nodes although one node could hold them."""
         table = self.state.table
         spanning = 0
-        self.intake.record_stops(stopped, self.now)
-        for handle, placement in placements.items():
+        self.intake.record_stops(orders.stopped, self.now)
+        for handle, placement in orders.placements.items():
             spec = table.specs[handle]
             spanning += len(placement) > 1 and spec.gpus <= self.state.placer.largest_node
             attempt = int(table.starts[handle]) + 1
@@ -315,12 +269,12 @@ class RoundLoop:
         return spanning
 
     def _record_round(
-        self, view: View, decision: Decision, chosen: Ints, spanning: int, seconds: float
+        self, view: View, decision: Decision, running: Ints, spanning: int, seconds: float
     ) -> None:
         all_placed = self._last is not None
-        if len(chosen) == 0 and all_placed and math.isinf(self._next_change()):
+        if len(running) == 0 and all_placed and math.isinf(self._next_change()):
             raise StuckError(self._stuck_message())
-        count = self._lease_rounds(decision, len(chosen) == len(view)) if all_placed else 1
+        count = self._lease_rounds(decision, len(running) == len(view)) if all_placed else 1
         self.rounds_scheduled += count
         self.intake.emit(
             RoundDecided(
@@ -328,9 +282,9 @@ class RoundLoop:
                 round=self.round,
                 rounds=count,
                 active=len(self.state.table.active),
-                running=len(chosen),
+                running=len(running),
                 gpus_up=self.state.placer.gpus,
-                gpus_busy=int(self.state.table.gpus[chosen].sum()),
+                gpus_busy=int(self.state.table.gpus[running].sum()),
                 spanning=spanning,
                 plan_seconds=seconds,
                 welfare=decision.welfare,

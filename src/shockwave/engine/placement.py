@@ -116,6 +116,17 @@ class Placer:
                 self._free[index] = self._nodes[index].placeable
         self._held[handle] = placement
 
+    def take_back(self, handle: int, placement: Placement) -> bool:
+        """A gang that has just given up these slots gets them again, if nobody has them now."""
+        for node_id, slots in placement:
+            index = self._index.get(node_id)
+            if index is None or self._free[index] < len(slots):
+                return False
+            if not set(slots) <= set(self._nodes[index].free):
+                return False
+        self.claim(handle, placement)
+        return True
+
     def placement(self, handle: int) -> Placement:
         """The slots that a gang holds; empty if it holds none."""
         return self._held.get(handle, ())
@@ -133,13 +144,19 @@ class Placer:
         """GPUs of these nodes, free or held by us."""
         return sum(self._nodes[self._index[name]].usable for name in allowed if name in self._index)
 
+    def room(self, allowed: Iterable[str] | None = None) -> int:
+        """GPUs of these nodes, or of all, that are free now."""
+        if allowed is None:
+            return int(self._free.sum())
+        return int(sum(self._free[self._index[name]] for name in allowed if name in self._index))
+
     def place(
         self,
         handles: list[int],
         gpus: list[int],
         allowed: Mapping[int, frozenset[str]] | None = None,
     ) -> dict[int, Placement]:
-        """Place gangs that start now; those that do not fit are left out.
+        """Place gangs that start now, most preferred first; those that do not fit are left out.
 
         ``allowed`` names the nodes of the gangs that may not use all. Without such gangs, all
         fit that together need no more than the free GPUs.
@@ -147,16 +164,27 @@ class Placer:
         if not allowed:
             return self._place_anywhere(handles, gpus)
         size_of = dict(zip(handles, gpus, strict=True))
+        bound = {handle: size_of[handle] for handle in handles if handle in allowed}
+        rest = [handle for handle in handles if handle not in allowed]
+        # Those with the least room first. Of these the largest, if all fit, else as they come.
+        room = {handle: self.capacity(allowed[handle]) for handle in bound}
+        placed = self._place_bound(
+            sorted(bound, key=lambda handle: (room[handle], -bound[handle])), bound, allowed
+        )
+        if len(placed) < len(bound):
+            self.release(list(placed))
+            placed = self._place_bound(sorted(bound, key=room.__getitem__), bound, allowed)
+        return placed | self._place_anywhere(rest, [size_of[handle] for handle in rest])
+
+    def _place_bound(
+        self, handles: list[int], gpus: Mapping[int, int], allowed: Mapping[int, frozenset[str]]
+    ) -> dict[int, Placement]:
         placed: dict[int, Placement] = {}
-        bound = [handle for handle in handles if handle in allowed]
-        # Those with the least room first, and of these the largest.
-        bound.sort(key=lambda handle: (self.capacity(allowed[handle]), -size_of[handle]))
-        for handle in bound:
-            placement = self._place_among(size_of[handle], allowed[handle])
+        for handle in handles:
+            placement = self._place_among(gpus[handle], allowed[handle])
             if placement:
                 self._held[handle] = placed[handle] = placement
-        rest = [handle for handle in handles if handle not in allowed]
-        return placed | self._place_anywhere(rest, [size_of[handle] for handle in rest])
+        return placed
 
     def _place_among(self, size: int, allowed: frozenset[str]) -> Placement:
         """One gang on some of the nodes only; empty if it does not fit."""

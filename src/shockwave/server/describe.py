@@ -169,6 +169,8 @@ def _told(
     if told.runs and facts.state == "waiting":
         room = "it starts when there is room on the nodes that it may use"
         reason = f"waits: it is chosen, and {facts.setback or room}"
+    elif not told.runs and facts.state == "running":
+        reason = "runs: in place of a job that is preferred, but finds no room on its own nodes"
 
     def unix(seconds: float | None) -> float | None:
         finite = _finite(seconds)
