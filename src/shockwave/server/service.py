@@ -13,6 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ from shockwave.server.submissions import (
 
 logger = logging.getLogger(__name__)
 
+_SUBMISSIONS_KEPT = 4096
 _JOIN_SECONDS = 60.0  # a round in progress gets this long at shutdown
 
 
@@ -63,6 +65,8 @@ class Service(SchedulerPort):
         self._problem: str | None = "the scheduler has not started yet"
         self._out_of_step = False  # with the journal, after a round that failed
         self._engine_away = False
+        # A submission never changes, and a round asks for those of all jobs that it starts.
+        self._submission_of = lru_cache(_SUBMISSIONS_KEPT)(self._read_submission)
 
     # Life.
 
@@ -114,11 +118,13 @@ class Service(SchedulerPort):
             self._loop, self._board = self._recovery.restore()
 
     def _command_of(self, job: str) -> Command:
+        return command_of(self._submission_of(job), self._tokens.token(job))
+
+    def _read_submission(self, job: str) -> Submission:
         stored = self._store.job(job)
         if stored is None:
             raise InputError("the store has no such job", source=self._store.where, value=job)
-        submission = submission_of(stored)
-        return command_of(submission, self._tokens.token(job))
+        return submission_of(stored)
 
     def _run(self) -> None:
         """Rounds, until somebody interrupts the clock. Nothing else ends this thread."""

@@ -112,7 +112,7 @@ class JobFolder:
         return read_json(self.path / f"launch-{generation}.json")
 
     def write_launch_record(self, generation: int, record: dict[str, Any]) -> None:
-        self._write(f"launch-{generation}.json", record)
+        self._write(f"launch-{generation}.json", record, durable=False)
 
     def processes(self, generation: int, part: int = 0) -> Processes | None:
         """Who runs, if that is this generation."""

@@ -57,11 +57,11 @@ class Start:
     def write(
         self, parts: Sequence[Part], settings: GangSettings, master_addr: str = "127.0.0.1"
     ) -> None:
-        """The lease and the record that supervisors read; both are on the disk afterwards.
+        """The record that supervisors read, and the lease, which is on the disk afterwards.
 
-        Raises :class:`ExecutorError` naming the file.
+        It must not be forgotten that an older copy was fenced off. A record that is lost with the
+        power costs one more launch. Raises :class:`ExecutorError` naming the file.
         """
-        self.folder.write_lease(self.lease)
         self.folder.write_launch_record(
             self.generation,
             {
@@ -82,6 +82,7 @@ class Start:
                 "log_backups": settings.log_backups,
             },
         )
+        self.folder.write_lease(self.lease)
 
 
 def rank_variables(placement: Placement) -> list[list[dict[str, str]]]:
