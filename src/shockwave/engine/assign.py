@@ -19,6 +19,8 @@ from shockwave.model.job import JobState
 from shockwave.model.view import Ints, View
 from shockwave.policies.base import Decision
 
+_MOST_TRIED = 1000  # jobs to fill gaps with, however many wait
+
 
 @dataclass(frozen=True, slots=True)
 class Orders:
@@ -136,13 +138,15 @@ class Assigner:
         Nobody is moved: a move costs a restart, and this may be for one round only.
         """
         placer, kept = self._state.placer, []
-        for handle in candidates:
-            if placer.room() == 0:
-                break
+        room = placer.room()
+        for handle in candidates[:_MOST_TRIED]:
+            if self._state.table.specs[handle].gpus > room:
+                continue
             if handle not in held:
                 placements.update(self._place([handle]))
             elif placer.take_back(handle, held[handle]):
                 kept.append(handle)
+            room = placer.room()
         return np.array(kept, dtype=np.int64)
 
     def _place(self, handles: list[int]) -> dict[int, Placement]:
