@@ -7,6 +7,13 @@ from pathlib import Path
 import pytest
 
 collect_ignore = ["server/tiny_job.py"]  # a program, not a module
+LONGEST = (
+    "test_ray_in_its_own_namespace",
+    "live/test_faults_slurm",
+    "slurm/test_multi_node",
+    "live/test_faults.py",
+    "test_preempted_jobs_end_as_if_they_had_run_alone",
+)
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
@@ -29,5 +36,9 @@ def shared_reference() -> Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest tests first, or one processor waits for another at the end."""
-    items.sort(key=lambda item: "test_ray_engine" not in item.nodeid)
+    """The longest tests first, or all wait for one at the end.
+
+    They spend most of their time waiting. One after the other they leave a second worker the
+    processor for the many others.
+    """
+    items.sort(key=lambda item: not any(name in item.nodeid for name in LONGEST))

@@ -1,7 +1,8 @@
 """A job that speaks the protocol with nothing but the standard library, so it starts fast.
 
-``tiny_job.py EPOCHS EPOCH_SECONDS [CRASH_AT_EPOCH]``: saves after every epoch. A second
-process of the same job that runs at the same time leaves the file ``ran-twice`` behind.
+``tiny_job.py EPOCHS EPOCH_SECONDS [CRASH_AT_EPOCH]``: saves after every epoch. Of a gang, only
+rank 0 speaks and saves. A second process of the same rank of the same job that runs at the same
+time leaves the file ``ran-twice`` behind.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ EPOCHS, EPOCH_SECONDS = int(sys.argv[1]), float(sys.argv[2])
 CRASH_AT = int(sys.argv[3]) if len(sys.argv) > 3 else -1
 FOLDER = Path(os.environ["SHOCKWAVE_DIR"])
 GENERATION = int(os.environ["SHOCKWAVE_GENERATION"])
+RANK = int(os.environ["RANK"])
 stop = False
 
 
@@ -27,6 +29,8 @@ def ask_to_stop(*_: object) -> None:
 
 
 def report(event: str, epoch: int, **more: float) -> None:
+    if RANK != 0:
+        return
     line = {"event": event, "epoch": epoch, "time": time.time(), "configuration": 1, **more}
     with (FOLDER / f"reports-{GENERATION}.jsonl").open("a") as file:
         file.write(json.dumps(line) + "\n")
@@ -42,15 +46,19 @@ def saved() -> int:
 
 
 def save(epoch: int) -> None:
+    if RANK != 0:
+        return
     path = FOLDER / "checkpoints" / f"ckpt-g{GENERATION}-e{epoch}-{epoch}.json"
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps({"epoch": epoch}))
     os.replace(temporary, path)
+    with (FOLDER / "epochs.log").open("a") as file:
+        file.write(f"{GENERATION} {epoch}\n")
 
 
 def main() -> int:
     signal.signal(signal.SIGTERM, ask_to_stop)
-    only_one = (FOLDER / "only-one.lock").open("w")
+    only_one = (FOLDER / f"only-one-{RANK}.lock").open("w")
     try:
         fcntl.flock(only_one, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -68,8 +76,6 @@ def main() -> int:
         time.sleep(EPOCH_SECONDS)
         epoch += 1
         save(epoch)
-        with (FOLDER / "epochs.log").open("a") as file:
-            file.write(f"{GENERATION} {epoch}\n")
         report("epoch", epoch, seconds=time.time() - begin)
         if stop and epoch < EPOCHS:
             report("stopped", epoch)
