@@ -18,6 +18,7 @@ from shockwave.model.events import Placement
 from shockwave.model.job import JobState
 from shockwave.model.view import Ints, View
 from shockwave.policies.base import Decision
+from shockwave.policies.fill import largest_first
 
 _MOST_TRIED = 1000  # jobs to fill gaps with, however many wait
 
@@ -166,10 +167,8 @@ class Assigner:
 
 def _not_chosen(chosen: Ints, view: View, decision: Decision) -> list[int]:
     """Who was not chosen: first what the policy prefers, else who was submitted first."""
-    if decision.priority is None:
-        order = np.arange(len(view))
-    else:
-        order = np.argsort(-decision.priority, kind="stable")
-    handles = view.handle[order]
+    handles = view.handle
+    if decision.priority is not None:
+        handles = handles[largest_first(decision.priority)]
     found: list[int] = handles[~np.isin(handles, chosen)].tolist()
     return found
