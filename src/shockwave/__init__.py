@@ -11,7 +11,7 @@
 """
 
 from shockwave.engine.executor import Executor
-from shockwave.engine.loop import Rounds
+from shockwave.engine.state import Rounds
 from shockwave.executors.simulation import simulate
 from shockwave.model.cluster import Cluster, Node
 from shockwave.model.errors import InputError, ShockwaveError

@@ -13,7 +13,8 @@ from multiprocessing.sharedctypes import SynchronizedArray
 from pathlib import Path
 
 from shockwave.engine.journal import FileJournal, MemoryJournal
-from shockwave.engine.loop import Observer, Rounds
+from shockwave.engine.loop import Observer
+from shockwave.engine.state import Rounds
 from shockwave.executors.faults import Fault
 from shockwave.executors.simulation import TraceTruth, simulate
 from shockwave.measure import RunHistory, fold_history, summarize

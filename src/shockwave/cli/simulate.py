@@ -14,7 +14,7 @@ from shockwave.cli.comparison import comparison_table
 from shockwave.cli.console import console, note, one_line_errors, progress_bar
 from shockwave.cli.runs import Run, RunResult, execute, execute_all, load_jobs
 from shockwave.cli.story import Story, story_table
-from shockwave.engine.loop import Rounds
+from shockwave.engine.state import Rounds
 from shockwave.executors.faults import read_faults
 from shockwave.executors.simulation import by_arrival
 from shockwave.measure import aggregate

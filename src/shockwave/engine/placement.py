@@ -12,7 +12,7 @@ not free. A gang keeps what it holds even where that leaves others with less tha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,10 +22,10 @@ from shockwave.model.events import Placement
 from shockwave.model.view import Ints
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class _Slots:
     node: Node
-    free: list[int]  # ascending slot numbers that no gang of ours holds
+    free: tuple[int, ...]  # ascending slot numbers that no gang of ours holds
     occupied: int = 0  # GPUs that others hold
 
     @property
@@ -38,7 +38,10 @@ class _Slots:
 
 
 class Placer:
-    """Keeps track of who holds which GPU slot of which node."""
+    """Keeps track of who holds which GPU slot of which node.
+
+    A copy is cheap, so that whoever decides can try on a copy what would fit.
+    """
 
     def __init__(self, nodes: tuple[Node, ...]) -> None:
         self._nodes: list[_Slots] = []
@@ -50,13 +53,30 @@ class Placer:
         for node in nodes:
             self.add(node)
 
+    def copy(self) -> Placer:
+        twin = Placer(())
+        twin._nodes = self._nodes.copy()
+        twin._index = self._index.copy()
+        twin._held = self._held.copy()
+        twin._free = self._free.copy()
+        twin.gpus, twin.largest_node = self.gpus, self.largest_node
+        return twin
+
     def add(self, node: Node) -> None:
-        """A node joins, or comes back empty."""
+        """A node joins or comes back: empty, but for gangs that have not left it yet."""
         if node.id in self._index:
             raise ExecutorError(f"node {node.id} came up, but it was never reported down")
+        taken = {
+            slot
+            for placement in self._held.values()
+            for name, slots in placement
+            if name == node.id
+            for slot in slots
+        }
+        free = tuple(slot for slot in range(node.gpus) if slot not in taken)
         self._index[node.id] = len(self._nodes)
-        self._nodes.append(_Slots(node, list(range(node.gpus))))
-        self._free = np.append(self._free, node.gpus)
+        self._nodes.append(_Slots(node, free))
+        self._free = np.append(self._free, len(free))
         self._count()
 
     def remove(self, node_id: str) -> list[int]:
@@ -67,8 +87,7 @@ class Placer:
         index = self._index.pop(node_id, None)
         if index is None:
             return []
-        self._free[index] = 0
-        self._nodes[index].free.clear()
+        self._set_free(index, ())
         self._count()
         return self.holders(node_id)
 
@@ -77,8 +96,9 @@ class Placer:
         index = self._index.get(node_id)
         if index is not None:
             slots = self._nodes[index]
-            slots.occupied = min(max(gpus, 0), slots.node.gpus)
-            self._free[index] = slots.placeable
+            occupied = min(max(gpus, 0), slots.node.gpus)
+            self._nodes[index] = replace(slots, occupied=occupied)
+            self._free[index] = self._nodes[index].placeable
             self._count()
 
     def occupied(self, node_id: str) -> int:
@@ -100,9 +120,7 @@ class Placer:
             for node_id, slots in self._held.pop(handle, ()):
                 index = self._index.get(node_id)
                 if index is not None:
-                    self._nodes[index].free.extend(slots)
-                    self._nodes[index].free.sort()
-                    self._free[index] = self._nodes[index].placeable
+                    self._set_free(index, tuple(sorted((*self._nodes[index].free, *slots))))
 
     def claim(self, handle: int, placement: Placement) -> None:
         """A gang holds exactly these slots already, as a journal says."""
@@ -112,8 +130,7 @@ class Placer:
             index = self._index.get(node_id)
             if index is not None:
                 free = self._nodes[index].free
-                self._nodes[index].free = [slot for slot in free if slot not in slots]
-                self._free[index] = self._nodes[index].placeable
+                self._set_free(index, tuple(slot for slot in free if slot not in slots))
         self._held[handle] = placement
 
     def take_back(self, handle: int, placement: Placement) -> bool:
@@ -130,6 +147,10 @@ class Placer:
     def placement(self, handle: int) -> Placement:
         """The slots that a gang holds; empty if it holds none."""
         return self._held.get(handle, ())
+
+    def held(self) -> Mapping[int, Placement]:
+        """All gangs that hold slots, by handle."""
+        return self._held
 
     def nodes(self) -> list[Node]:
         """The nodes that are up."""
@@ -239,10 +260,13 @@ class Placer:
 
     def _take(self, index: int, count: int) -> tuple[str, tuple[int, ...]]:
         slots = self._nodes[index]
-        taken = tuple(slots.free[:count])
-        del slots.free[:count]
-        self._free[index] -= count
-        return slots.node.id, taken
+        self._set_free(index, slots.free[count:])
+        return slots.node.id, slots.free[:count]
+
+    def _set_free(self, index: int, free: tuple[int, ...]) -> None:
+        slots = self._nodes[index]
+        self._nodes[index] = slots = _Slots(slots.node, free, slots.occupied)
+        self._free[index] = slots.placeable
 
     def _count(self) -> None:
         sizes = [self._nodes[index].usable for index in self._index.values()]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from shockwave.engine.executor import Executor, Launch, Poll, Progress, Signal
+from shockwave.engine.executor import Executor, Launch
 from shockwave.executors.faults import (
     Fault,
     JobCrash,
@@ -30,6 +30,7 @@ from shockwave.model.events import (
     NodeDown,
     NodeOccupied,
     NodeUp,
+    Progressed,
     RegimeChanged,
     StopReason,
 )
@@ -66,7 +67,10 @@ class SimulatedExecutor(Executor):
         self._regime = np.zeros(count, dtype=np.int64)
         self._configuration = np.zeros(count, dtype=np.int64)
         self._work = np.zeros(count)  # exclusive seconds done
-        self._reported = np.zeros(count)  # ... up to the last poll
+        self._reported = np.zeros(count)  # ... that progress was told of
+        self._told_at = np.zeros(count)  # when that was
+        self._left_at = np.zeros(count)  # when the last lease ended
+        self._untold: Ints = np.empty(0, dtype=np.int64)  # ran since then and have stopped
         self._total = np.zeros(count)
         self._overhead = np.zeros(count)  # seconds left of the restart
         self._regime_start = np.zeros(count)  # exclusive seconds
@@ -75,7 +79,7 @@ class SimulatedExecutor(Executor):
         self._epoch_seconds = np.ones(count)
         self._surprising = np.zeros(count, dtype=np.bool_)  # speed is not what was declared
 
-    # The four verbs.
+    # The verbs.
 
     def launch(self, launches: Sequence[Launch]) -> None:
         for order in launches:
@@ -87,24 +91,20 @@ class SimulatedExecutor(Executor):
                 self._faults.insert(0, self._doomed.pop(order.job.id))
         handles = np.array([order.handle for order in launches], dtype=np.int64)
         self._overhead[handles] = self._restart_seconds
+        self._told_at[handles] = self.now
         self._running = np.concatenate([self._running, handles])
 
-    def signal(self, handles: Ints, signal: Signal, lease_end: float) -> None:
-        """Leases go on by themselves in virtual time, and nothing needs saving."""
-
     def stop(self, handles: Ints) -> None:
-        self._running = self._running[~np.isin(self._running, handles)]
+        self._remove(handles)
 
-    def poll(self, until: float) -> Poll:
+    def poll(self, until: float) -> list[Event]:
         events, self._news = self._news, []
-        before = self._running
-        started = self.now
         while self._faults and self._faults[0].time <= until:
             fault = self._faults.pop(0)
             self._advance(max(fault.time, self.now), events)
             self._inject(fault, events)
         self._advance(until, events)
-        return Poll(events, self._progress(before, until - started))
+        return events
 
     def quiet_until(self) -> float:
         if self._news:
@@ -167,9 +167,9 @@ class SimulatedExecutor(Executor):
             began = float(productive_from[position] - before[position])
             happened += self._cross(handle, float(after[position]), began, bool(ended[position]))
         events += sorted(happened, key=lambda event: event.time)
-        if ended.any():
-            self._running = rows[~ended]
         self.now = until
+        if ended.any():
+            self._remove(rows[ended])
 
     def _cross(self, handle: int, work: float, began: float, ended: bool) -> list[Event]:
         """Regime changes and the end of one job; ``began`` + work done = the time of it."""
@@ -190,7 +190,12 @@ class SimulatedExecutor(Executor):
             events.append(JobFinished(began + total, job.spec.id, total))
         return events
 
-    def _progress(self, rows: Ints, seconds: float) -> Progress:
+    def progress(self, handles: Ints | None = None) -> Progressed:
+        rows = np.concatenate([self._running, self._untold])
+        stopped = np.arange(len(rows)) >= len(self._running)
+        wanted = np.ones(len(rows), dtype=np.bool_) if handles is None else np.isin(rows, handles)
+        self._untold = rows[stopped & ~wanted]
+        rows, stopped = rows[wanted], stopped[wanted]
         in_regime = self._epochs_in_regime(rows)
         told = self._told(in_regime)
         work = np.where(
@@ -199,14 +204,19 @@ class SimulatedExecutor(Executor):
             self._regime_start[rows] + told * self._epoch_seconds[rows],
         )
         productive = work - self._reported[rows]
+        until = np.full(len(rows), self.now)
+        until[stopped] = self._left_at[rows[stopped]]
+        held = until - self._told_at[rows]
         self._reported[rows] = work
-        return Progress(
+        self._told_at[rows] = self.now
+        return Progressed(
+            self.now,
             handle=rows,
             epochs_done=self._regime_epoch[rows] + told,
             configuration=self._configuration[rows],
             epoch_seconds=np.where(in_regime >= 1.0 - _PART, self._epoch_seconds[rows], np.nan),
             productive_seconds=productive,
-            held_seconds=np.full(len(rows), seconds),
+            held_seconds=held,
         )
 
     def _epochs_in_regime(self, rows: Ints) -> Floats:
@@ -251,4 +261,12 @@ class SimulatedExecutor(Executor):
         return JobStopped(self.now, job.spec.id, float(self._regime_epoch[handle] + whole), reason)
 
     def _drop(self, handle: int) -> None:
-        self._running = self._running[self._running != handle]
+        self._remove(np.array([handle]))
+
+    def _remove(self, handles: Ints) -> None:
+        """These no longer run; what they did is still to be told."""
+        leaving = np.isin(self._running, handles)
+        left = self._running[leaving]
+        self._left_at[left] = self.now
+        self._untold = np.concatenate([self._untold, left[self._told_at[left] < self.now]])
+        self._running = self._running[~leaving]

@@ -11,13 +11,11 @@ import numpy as np
 
 from shockwave.model.cluster import Node
 from shockwave.model.errors import JournalError
-from shockwave.model.events import Event, Progressed, Starts, StopReason
+from shockwave.model.events import Event, JobStopped, Progressed, Starts, StopReason
 from shockwave.model.job import Adaptation, JobSpec, Preemptible
 
 _KINDS: dict[str, type[Any]] = {cls.kind: cls for cls in get_args(Event)}
-_FIELDS = {
-    cls: tuple(field.name for field in dataclasses.fields(cls)) for cls in _KINDS.values()
-}
+_FIELDS = {cls: tuple(field.name for field in dataclasses.fields(cls)) for cls in _KINDS.values()}
 
 
 def to_record(event: Event) -> dict[str, Any]:
@@ -37,6 +35,8 @@ def from_record(record: dict[str, Any]) -> Event:
             return _progressed(fields)
         for name in _CONVERTED.keys() & fields.keys():
             fields[name] = _CONVERTED[name](fields[name])
+        if cls is JobStopped:
+            fields["reason"] = StopReason(fields["reason"])
         event: Event = cls(**fields)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise JournalError(f"not an event of a journal: {str(record)[:120]} ({error})") from error
@@ -83,7 +83,5 @@ _CONVERTED: dict[str, Callable[[Any], Any]] = {
     "nodes": lambda nodes: tuple(map(_node, nodes)),
     "job": _spec,
     "placement": lambda parts: tuple((node, tuple(slots)) for node, slots in parts),
-    "reason": lambda text: StopReason(text) if text in _STOP_REASONS else text,
     "starts": Starts,
 }
-_STOP_REASONS = frozenset(StopReason)

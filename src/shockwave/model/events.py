@@ -17,7 +17,7 @@ import numpy as np
 
 from shockwave.model.cluster import Node
 from shockwave.model.job import JobSpec
-from shockwave.model.view import Floats, Ints
+from shockwave.model.view import Bools, Floats, Ints
 
 # A gang's GPUs: (node id, slots on that node) for every node it spans.
 Placement = tuple[tuple[str, tuple[int, ...]], ...]
@@ -179,6 +179,7 @@ class JobStopped:
     epochs_done: float
     reason: StopReason
     detail: str = ""  # of a crash: the exit code, the last lines of the log
+    back_off_seconds: float = 0.0  # until it may start again
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -204,6 +205,13 @@ class Progressed:
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+    def only(self, wanted: Bools) -> Progressed:
+        """The columns of some of the jobs."""
+        columns = (getattr(self, name) for name in PROGRESS_COLUMNS)
+        return Progressed(
+            self.time, *(None if column is None else column[wanted] for column in columns)
+        )
 
     @staticmethod
     def nothing(time: float) -> Progressed:

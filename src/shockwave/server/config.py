@@ -26,7 +26,7 @@ from pydantic import (
     model_validator,
 )
 
-from shockwave.engine.loop import Rounds
+from shockwave.engine.state import Rounds
 from shockwave.engine.retry import Retries
 from shockwave.executors import live as executors
 from shockwave.model.cluster import Cluster

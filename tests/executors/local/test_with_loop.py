@@ -14,7 +14,8 @@ from shockwave.engine.arrivals import Arrivals, CancelJob, Request
 from shockwave.engine.clock import Clock
 from shockwave.engine.executor import Executor, Launch, Poll, Signal
 from shockwave.engine.journal import MemoryJournal
-from shockwave.engine.loop import RoundLoop, Rounds
+from shockwave.engine.loop import RoundLoop
+from shockwave.engine.state import Rounds
 from shockwave.engine.retry import Retries
 from shockwave.model.cluster import Cluster, Node
 from shockwave.model.command import Command

@@ -1,0 +1,95 @@
+"""The one way to the state: events go through here, in one order for journal and state.
+
+The loop emits what it did; people's requests come in from any thread, are durable when the
+call returns, and reach the state before the loop's next event. So the state is at any time the
+fold of the journal.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from shockwave.engine.journal import Journal
+from shockwave.engine.state import SchedulerState
+from shockwave.model.errors import JournalError
+from shockwave.model.events import Event, Request
+
+
+class Log:
+    """Applies events to ``state`` and writes them to ``journal`` in the same order.
+
+    After a write that failed nobody knows what is durable: everything raises
+    :class:`JournalError` from then on, until the state is restored from the journal.
+    """
+
+    def __init__(self, state: SchedulerState, journal: Journal) -> None:
+        self.state = state
+        self._journal = journal
+        self._ordering = threading.Lock()
+        self._writing = threading.Lock()
+        self._waiting: list[Event] = []  # to be written
+        self._requests: list[Request] = []  # to be applied
+        self._taken = 0  # events that were ever taken in
+        self._written = 0
+        self._failure: Exception | None = None
+
+    # The loop's side.
+
+    def emit(self, event: Event) -> None:
+        """Something that the loop did or was told. Durable after the next :meth:`flush`."""
+        with self._ordering:
+            self._check()
+            self._apply_requests()
+            self._take(event)
+            self.state.apply(event)
+
+    def take_requests(self) -> None:
+        """Brings the state up to date with what people asked for."""
+        with self._ordering:
+            self._check()
+            self._apply_requests()
+
+    def flush(self) -> None:
+        """Makes durable what was emitted. Called before orders are carried out."""
+        self._write_up_to(self._taken)
+
+    # Everybody's side.
+
+    def request(self, *requests: Request) -> None:
+        """What somebody asked for; durable when this returns. Of many callers one writes."""
+        with self._ordering:
+            self._check()
+            for request in requests:
+                self._take(request)
+                self._requests.append(request)
+            number = self._taken
+        self._write_up_to(number)
+
+    def _apply_requests(self) -> None:
+        requests, self._requests = self._requests, []
+        for request in requests:
+            self.state.apply(request)
+
+    def _take(self, event: Event) -> None:
+        self._waiting.append(event)
+        self._taken += 1
+
+    def _write_up_to(self, number: int) -> None:
+        if self._written >= number:
+            return
+        with self._writing:
+            if self._written >= number:
+                return  # somebody else's write had it with them
+            with self._ordering:
+                self._check()
+                events, self._waiting = self._waiting, []
+            try:
+                self._journal.write(events)
+            except Exception as error:
+                self._failure = error
+                raise
+            self._written += len(events)
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise JournalError(f"an earlier write to the journal failed: {self._failure}")
