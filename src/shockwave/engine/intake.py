@@ -80,9 +80,13 @@ class Intake:
 
     def record_stops(self, handles: Ints, time: float) -> None:
         table = self._state.table
-        for handle in handles.tolist():
-            done = float(table.epochs_done[table.row(handle)])
-            self._log.emit(JobStopped(time, table.spec(handle).id, done, StopReason.PREEMPTED))
+        epochs_done = table.epochs_done[table.rows(handles)].tolist()
+        self._log.emit(
+            *(
+                JobStopped(time, table.spec(handle).id, done, StopReason.PREEMPTED)
+                for handle, done in zip(handles.tolist(), epochs_done, strict=True)
+            )
+        )
 
     # Nodes.
 

@@ -8,6 +8,7 @@ fold of the journal.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 from shockwave.engine.journal import Journal
 from shockwave.engine.state import SchedulerState
@@ -35,13 +36,14 @@ class Log:
 
     # The loop's side.
 
-    def emit(self, event: Event) -> None:
-        """Something that the loop did or was told. Durable after the next :meth:`flush`."""
+    def emit(self, *events: Event) -> None:
+        """What the loop did or was told. Durable after the next :meth:`flush`."""
         with self._ordering:
             self._check()
             self._apply_requests()
-            self._take(event)
-            self.state.apply(event)
+            self._take(events)
+            for event in events:
+                self.state.apply(event)
 
     def take_requests(self) -> None:
         """Brings the state up to date with what people asked for."""
@@ -59,20 +61,20 @@ class Log:
         """What somebody asked for; durable when this returns. Of many callers one writes."""
         with self._ordering:
             self._check()
-            for request in requests:
-                self._take(request)
-                self._requests.append(request)
+            self._take(requests)
+            self._requests += requests
             number = self._taken
         self._write_up_to(number)
 
     def _apply_requests(self) -> None:
-        requests, self._requests = self._requests, []
-        for request in requests:
-            self.state.apply(request)
+        if self._requests:
+            requests, self._requests = self._requests, []
+            for request in requests:
+                self.state.apply(request)
 
-    def _take(self, event: Event) -> None:
-        self._waiting.append(event)
-        self._taken += 1
+    def _take(self, events: Sequence[Event]) -> None:
+        self._waiting += events
+        self._taken += len(events)
 
     def _write_up_to(self, number: int) -> None:
         if self._written >= number:

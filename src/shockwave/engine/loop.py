@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from shockwave.engine.log import Log
 from shockwave.engine.retry import Retries
 from shockwave.engine.state import Rounds, SchedulerState
 from shockwave.model.errors import PolicyError, StuckError
-from shockwave.model.events import JobStarted, RoundDecided, Starts
+from shockwave.model.events import JobStarted, Placement, RoundDecided, Starts
 from shockwave.model.view import Ints, View
 from shockwave.policies.base import Decision, Policy
 from shockwave.predict.base import Forecast, Predictor
@@ -93,7 +93,7 @@ class RoundLoop:
         self.predictor.learn(list(self.state.experience))
         running = self.state.running().tolist()
         self.executor.adopt(
-            [self._launch_order(handle, self._started(handle)) for handle in running]
+            self._launches({handle: self.state.placer.placement(handle) for handle in running})
         )
         self._intake.fit_nodes(now)
         self.log.flush()
@@ -256,13 +256,15 @@ class RoundLoop:
     def _record_orders(self, orders: Orders) -> int:
         """Returns how many gangs span nodes although one node could hold them."""
         table = self.state.table
-        spanning = 0
-        self._intake.record_stops(orders.stopped, self.now)
-        for handle, placement in orders.placements.items():
+        handles = np.fromiter(orders.placements, np.int64, len(orders.placements))
+        attempts = (table.starts[table.rows(handles)] + 1).tolist()
+        largest_node, spanning, events = self.state.placer.largest_node, 0, []
+        for (handle, placement), attempt in zip(orders.placements.items(), attempts, strict=True):
             spec = table.spec(handle)
-            spanning += len(placement) > 1 and spec.gpus <= self.state.placer.largest_node
-            attempt = int(table.starts[table.row(handle)]) + 1
-            self.log.emit(JobStarted(self.now, spec.id, placement, attempt))
+            spanning += len(placement) > 1 and spec.gpus <= largest_node
+            events.append(JobStarted(self.now, spec.id, placement, attempt))
+        self._intake.record_stops(orders.stopped, self.now)
+        self.log.emit(*events)
         self.log.flush()
         return spanning
 
@@ -272,31 +274,25 @@ class RoundLoop:
         if len(orders.stopped):
             self.executor.stop(orders.stopped)
         if orders.placements:
-            starting = list(orders.placements)
-            self.executor.launch(
-                [self._launch_order(handle, self._started(handle)) for handle in starting]
-            )
+            self.executor.launch(self._launches(orders.placements))
 
-    def _started(self, handle: int) -> JobStarted:
-        table, row = self.state.table, self.state.table.row(handle)
-        return JobStarted(
-            float(table.started[row]),
-            table.spec(handle).id,
-            self.state.placer.placement(handle),
-            int(table.starts[row]),
-        )
-
-    def _launch_order(self, handle: int, started: JobStarted) -> Launch:
-        table, row = self.state.table, self.state.table.row(handle)
-        spec = table.spec(handle)
-        known = Known(
-            epochs_done=float(table.epochs_done[row]),
-            regime_epoch=float(table.regime_start[row]),
-            configuration=spec.configurations[int(table.configuration[row])],
-            productive_seconds=float(table.productive_seconds[row]),
-            held_seconds=float(table.received_seconds[row]),
-        )
-        return Launch(handle, spec, started.placement, started.attempt, known)
+    def _launches(self, placements: Mapping[int, Placement]) -> list[Launch]:
+        """Orders to start, or to find again, gangs that the journal has as started."""
+        table = self.state.table
+        rows = table.rows(np.fromiter(placements, np.int64, len(placements)))
+        columns = (
+            table.starts, table.configuration, table.epochs_done, table.regime_start,
+            table.productive_seconds, table.received_seconds,
+        )  # fmt: skip
+        facts = zip(*(column[rows].tolist() for column in columns), strict=True)
+        launches = []
+        for (handle, placement), (attempt, index, epochs, regime, productive, held) in zip(
+            placements.items(), facts, strict=True
+        ):
+            spec = table.spec(handle)
+            known = Known(epochs, regime, spec.configurations[index], productive, held)
+            launches.append(Launch(handle, spec, placement, attempt, known))
+        return launches
 
     def _record_round(
         self, view: View, decision: Decision, running: Ints, spanning: int, seconds: float

@@ -131,8 +131,26 @@ class SchedulerState:
 
     def apply(self, event: Event) -> None:
         """Takes in one event. Those of jobs that have ended change nothing."""
-        self.time = max(self.time, event.time)
+        if event.time > self.time:
+            self.time = event.time
         match event:
+            case (
+                JobStarted()
+                | JobStopped()
+                | RegimeChanged()
+                | JobFinished()
+                | JobRunning()
+                | JobNoted()
+                | JobFailed()
+                | JobCancelled()
+                | JobHeld()
+                | JobReleased()
+                | CancelRequested()
+                | RequeueRequested()
+            ):
+                handle = self.table.find(event.job)
+                if handle is None or not self._apply_to_job(handle, event):
+                    return
             case Progressed():
                 self.table.advance(event, self._active_at_decision, self.placer.gpus)
                 return
@@ -166,9 +184,7 @@ class SchedulerState:
                 if handle is not None:
                     self.table.change(handle, event.job)
             case _:
-                handle = self.table.find(event.job)
-                if handle is None or not self._apply_to_job(handle, event):
-                    return
+                assert_never(event)
         self.version += 1
 
     def _apply_to_job(
