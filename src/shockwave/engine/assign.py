@@ -18,8 +18,8 @@ import numpy as np
 from shockwave.engine.executor import Executor
 from shockwave.engine.placement import Placer
 from shockwave.engine.state import SchedulerState
+from shockwave.engine.table import RUNNING
 from shockwave.model.events import Placement
-from shockwave.model.job import JobState
 from shockwave.model.view import Ints, View
 from shockwave.policies.base import Decision
 from shockwave.policies.fill import largest_first
@@ -97,7 +97,7 @@ class Assigner:
     def _diff(self, chosen: Ints) -> tuple[Ints, Ints, Ints]:
         """Who stops, who starts, who goes on."""
         table = self._state.table
-        goes_on = table.state[table.rows(chosen)] == JobState.RUNNING
+        goes_on = table.state[table.rows(chosen)] == RUNNING
         continuing, held = chosen[goes_on], self._state.running()
         stopped = held[:0] if len(held) == len(continuing) else np.setdiff1d(held, continuing)
         return stopped, chosen[~goes_on], continuing

@@ -137,7 +137,7 @@ class Intake:
         if not all_jobs:
             ends = [event for event in events if not isinstance(event, RegimeChanged)]
             found = {self._state.table.find(job) for job in map(job_of, ends) if job is not None}
-            handles = np.array(sorted(found - {None}), dtype=np.int64)
+            handles = np.array([handle for handle in found if handle is not None], dtype=np.int64)
         if handles is None or len(handles):
             progress = self._executor.progress(handles)
             if len(progress.handle):

@@ -8,7 +8,8 @@ fold of the journal.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from shockwave.engine.journal import Journal
 from shockwave.engine.state import SchedulerState
@@ -55,6 +56,17 @@ class Log:
         """Makes durable what was emitted. Called before orders are carried out."""
         self._write_up_to(self._taken)
 
+    @contextmanager
+    def at_rest(self) -> Iterator[None]:
+        """Nothing is written meanwhile, and the state is exactly the fold of the journal."""
+        with self._writing, self._ordering:
+            self._check()
+            self._apply_requests()
+            events, self._waiting = self._waiting, []
+            if events:
+                self._write(events)
+            yield
+
     # Everybody's side.
 
     def request(self, *requests: Request) -> None:
@@ -85,12 +97,15 @@ class Log:
             with self._ordering:
                 self._check()
                 events, self._waiting = self._waiting, []
-            try:
-                self._journal.write(events)
-            except Exception as error:
-                self._failure = error
-                raise
-            self._written += len(events)
+            self._write(events)
+
+    def _write(self, events: list[Event]) -> None:
+        try:
+            self._journal.write(events)
+        except Exception as error:
+            self._failure = error
+            raise
+        self._written += len(events)
 
     def _check(self) -> None:
         if self._failure is not None:

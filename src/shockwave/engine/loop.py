@@ -350,9 +350,10 @@ class RoundLoop:
 
 def with_those_that_must_stay(view: View, run: Ints) -> Ints:
     """Jobs that would lose their work stay first, then whoever was chosen and still fits."""
+    if not view.must_stay.any():
+        return run
     staying = np.flatnonzero(view.must_stay)
-    missing = staying[~np.isin(staying, run)]
-    if len(missing) == 0:
+    if np.isin(staying, run).all():
         return run
     room = view.gpus_total - int(view.gpus[staying].sum())
     kept = []

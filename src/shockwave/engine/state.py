@@ -14,7 +14,7 @@ from typing import assert_never
 import numpy as np
 
 from shockwave.engine.placement import Placer
-from shockwave.engine.table import JobTable
+from shockwave.engine.table import RUNNING, JobTable
 from shockwave.model.cluster import Node
 from shockwave.model.events import (
     CancelRequested,
@@ -98,7 +98,7 @@ class SchedulerState:
         self.rounds_scheduled = 0
         self.version = 0  # grows with every change that a decision may depend on
         self.time = 0.0  # of the last event
-        self._active_at_decision = 0
+        self.active_at_decision = 0
 
     # Questions.
 
@@ -106,16 +106,16 @@ class SchedulerState:
         """Handles of the active jobs that may run: all but those held or backing off."""
         active = self.table.active
         rows = self.table.rows(active)
-        held = self.table.held[rows] & (self.table.state[rows] != JobState.RUNNING)
+        held = self.table.held[rows] & (self.table.state[rows] != RUNNING)
         barred = held | (self.table.eligible_after[rows] > now)
         return np.asarray(active[~barred]) if barred.any() else active
 
     def running(self) -> Ints:
         active = self.table.active
-        return np.asarray(active[self.table.state[self.table.rows(active)] == JobState.RUNNING])
+        return np.asarray(active[self.table.state[self.table.rows(active)] == RUNNING])
 
     def is_running(self, handle: int) -> bool:
-        return bool(self.table.state[self.table.row(handle)] == JobState.RUNNING)
+        return bool(self.table.state[self.table.row(handle)] == RUNNING)
 
     def next_eligible(self, now: float) -> float:
         """When the next back-off ends; infinite if nobody backs off."""
@@ -152,7 +152,7 @@ class SchedulerState:
                 if handle is None or not self._apply_to_job(handle, event):
                     return
             case Progressed():
-                self.table.advance(event, self._active_at_decision, self.placer.gpus)
+                self.table.advance(event, self.active_at_decision, self.placer.gpus)
                 return
             case RoundDecided():
                 self._decided(event)
@@ -207,7 +207,7 @@ class SchedulerState:
         table, row = self.table, self.table.row(handle)
         match event:
             case JobStarted():
-                table.state[row] = JobState.RUNNING
+                table.state[row] = RUNNING
                 table.starts[row] = event.attempt
                 table.started[row] = event.time
                 table.confirmed[row] = False
@@ -268,7 +268,7 @@ class SchedulerState:
         rows = self.table.rows(active)
         self.table.active_integral[rows] += len(active) * event.rounds
         self.table.rounds_active[rows] += event.rounds
-        self._active_at_decision = len(active)
+        self.active_at_decision = len(active)
         self.rounds_scheduled += event.rounds
 
     def _node(

@@ -28,6 +28,8 @@ _BOOLS = ("held", "cancelling", "requeueing", "confirmed")
 _WIDE = {"profile": np.nan, "measured": np.nan, "closed_epochs": 0.0}
 _UNKNOWN = ("restart_seconds", "unsaved_seconds")  # nan until they were measured
 _PREEMPTIBLE = {choice: code for code, choice in enumerate(Preemptible)}
+RUNNING = int(JobState.RUNNING)  # looked up often, and slowly in an enumeration
+_NEVER, _WHEN_SAVED = _PREEMPTIBLE[Preemptible.NEVER], _PREEMPTIBLE[Preemptible.WHEN_SAVED]
 _FEW_ENDED = 4096  # so many ended jobs may stay, whatever their share
 
 
@@ -82,6 +84,7 @@ class JobTable:
         self.active: Ints = np.empty(0, dtype=np.int64)  # handles, in order of submission
         self._specs: list[JobSpec] = []  # by row
         self._compacted = False  # until then rows are handles
+        self._any_protected = False  # whether there was ever a job that may not be preempted
         self._handles: dict[str, int] = {}  # of active jobs
         self._tenants: dict[str, int] = {}
         self._kinds: dict[tuple[str, str], int] = {}
@@ -140,6 +143,7 @@ class JobTable:
         self.adaptation[row] = spec.adaptation.code
         self.configurations[row] = len(spec.configurations)
         self.preemptible[row] = _PREEMPTIBLE[spec.preemptible]
+        self._any_protected |= spec.preemptible is not Preemptible.ALWAYS
         self.profile[row] = np.nan
         self.profile[row, : len(spec.epoch_seconds)] = spec.epoch_seconds
 
@@ -226,10 +230,12 @@ class JobTable:
 
     def must_stay(self, rows: Ints) -> Bools:
         """[row] whether the job runs and may not be stopped for others."""
-        never = self.preemptible[rows] == _PREEMPTIBLE[Preemptible.NEVER]
+        if not self._any_protected:
+            return np.zeros(len(rows), dtype=np.bool_)
+        never = self.preemptible[rows] == _NEVER
         unsaved = np.isnan(self.unsaved_seconds[rows])
-        once_saved = self.preemptible[rows] == _PREEMPTIBLE[Preemptible.WHEN_SAVED]
-        running = self.state[rows] == JobState.RUNNING
+        once_saved = self.preemptible[rows] == _WHEN_SAVED
+        running = self.state[rows] == RUNNING
         return np.asarray(running & (never | (once_saved & unsaved)))
 
     def view(
@@ -267,7 +273,7 @@ class JobTable:
             adaptation=self.adaptation[rows],
             configurations=self.configurations[rows],
             profile=self.profile[rows],
-            running=self.state[rows] == JobState.RUNNING,
+            running=self.state[rows] == RUNNING,
             must_stay=self.must_stay(rows),
             epochs_done=self.epochs_done[rows],
             configuration=configuration,
@@ -310,6 +316,7 @@ class JobTable:
         table.active = np.array(plain["active"], dtype=np.int64)
         table._specs = plain["specs"]
         table._compacted = plain["compacted"]
+        table._any_protected = bool(table.preemptible.any())
         table._tenants = {tenant: number for number, tenant in enumerate(plain["tenants"])}
         table._kinds = {
             (model, adaptation): number for number, (model, adaptation) in enumerate(plain["kinds"])

@@ -35,7 +35,7 @@ from shockwave.model.events import (
     StopReason,
 )
 from shockwave.model.job import TraceJob
-from shockwave.model.view import Floats, Ints
+from shockwave.model.view import Bools, Floats, Ints
 
 _TINY = 1e-7  # seconds; what is left of a job after rounding is not left
 _PART = 1e-9  # of an epoch; the same for epochs
@@ -95,7 +95,7 @@ class SimulatedExecutor(Executor):
         self._running = np.concatenate([self._running, handles])
 
     def stop(self, handles: Ints) -> None:
-        self._remove(handles)
+        self._remove(np.isin(self._running, handles))
 
     def poll(self, until: float) -> list[Event]:
         events, self._news = self._news, []
@@ -169,7 +169,7 @@ class SimulatedExecutor(Executor):
         events += sorted(happened, key=lambda event: event.time)
         self.now = until
         if ended.any():
-            self._remove(rows[ended])
+            self._remove(ended)
 
     def _cross(self, handle: int, work: float, began: float, ended: bool) -> list[Event]:
         """Regime changes and the end of one job; ``began`` + work done = the time of it."""
@@ -191,11 +191,13 @@ class SimulatedExecutor(Executor):
         return events
 
     def progress(self, handles: Ints | None = None) -> Progressed:
-        rows = np.concatenate([self._running, self._untold])
-        stopped = np.arange(len(rows)) >= len(self._running)
-        wanted = np.ones(len(rows), dtype=np.bool_) if handles is None else np.isin(rows, handles)
-        self._untold = rows[stopped & ~wanted]
-        rows, stopped = rows[wanted], stopped[wanted]
+        rows, ended = self._running, self._untold
+        if handles is not None:
+            rows, ended = rows[np.isin(rows, handles)], ended[np.isin(ended, handles)]
+        self._untold = ended[:0] if handles is None else np.setdiff1d(self._untold, ended)
+        until = np.full(len(rows) + len(ended), self.now)
+        until[len(rows) :] = self._left_at[ended]
+        rows = np.concatenate([rows, ended])
         in_regime = self._epochs_in_regime(rows)
         told = self._told(in_regime)
         work = np.where(
@@ -204,8 +206,6 @@ class SimulatedExecutor(Executor):
             self._regime_start[rows] + told * self._epoch_seconds[rows],
         )
         productive = work - self._reported[rows]
-        until = np.full(len(rows), self.now)
-        until[stopped] = self._left_at[rows[stopped]]
         held = until - self._told_at[rows]
         self._reported[rows] = work
         self._told_at[rows] = self.now
@@ -261,11 +261,10 @@ class SimulatedExecutor(Executor):
         return JobStopped(self.now, job.spec.id, float(self._regime_epoch[handle] + whole), reason)
 
     def _drop(self, handle: int) -> None:
-        self._remove(np.array([handle]))
+        self._remove(self._running == handle)
 
-    def _remove(self, handles: Ints) -> None:
-        """These no longer run; what they did is still to be told."""
-        leaving = np.isin(self._running, handles)
+    def _remove(self, leaving: Bools) -> None:
+        """These of the running no longer do; what they did is still to be told."""
         left = self._running[leaving]
         self._left_at[left] = self.now
         self._untold = np.concatenate([self._untold, left[self._told_at[left] < self.now]])

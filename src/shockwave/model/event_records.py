@@ -22,7 +22,7 @@ def to_record(event: Event) -> dict[str, Any]:
     """The event as JSON types, ``kind`` first; ``nan`` becomes null."""
     record = {"kind": event.kind}
     for name in _FIELDS[type(event)]:
-        record[name] = _plain(getattr(event, name))
+        record[name] = plain(getattr(event, name))
     return record
 
 
@@ -43,7 +43,8 @@ def from_record(record: dict[str, Any]) -> Event:
     return event
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value of an event, or a dataclass of such values, as JSON types."""
     if isinstance(value, float):
         return None if math.isnan(value) else value
     if value is None or isinstance(value, str | int):
@@ -51,8 +52,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return [None if item != item else item for item in value.tolist()]
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return [plain(item) for item in value]
+    return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
 
 
 def _progressed(fields: dict[str, Any]) -> Progressed:
@@ -67,10 +68,8 @@ def _node(value: Any) -> Any:
     return Node(**value) if isinstance(value, dict) else value
 
 
-def _spec(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    fields = dict(value)
+def spec_of_record(record: dict[str, Any]) -> JobSpec:
+    fields = dict(record)
     fields["adaptation"] = Adaptation(fields["adaptation"])
     fields["preemptible"] = Preemptible(fields.get("preemptible", Preemptible.ALWAYS))
     fields["configurations"] = tuple(fields["configurations"])
@@ -81,7 +80,7 @@ def _spec(value: Any) -> Any:
 _CONVERTED: dict[str, Callable[[Any], Any]] = {
     "node": _node,
     "nodes": lambda nodes: tuple(map(_node, nodes)),
-    "job": _spec,
+    "job": lambda job: spec_of_record(job) if isinstance(job, dict) else job,
     "placement": lambda parts: tuple((node, tuple(slots)) for node, slots in parts),
     "starts": Starts,
 }

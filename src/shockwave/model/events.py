@@ -208,10 +208,9 @@ class Progressed:
 
     def only(self, wanted: Bools) -> Progressed:
         """The columns of some of the jobs."""
-        columns = (getattr(self, name) for name in PROGRESS_COLUMNS)
-        return Progressed(
-            self.time, *(None if column is None else column[wanted] for column in columns)
-        )
+        columns = {name: getattr(self, name) for name in PROGRESS_COLUMNS}
+        chosen = {name: None if c is None else c[wanted] for name, c in columns.items()}
+        return Progressed(self.time, **chosen)
 
     @staticmethod
     def nothing(time: float) -> Progressed:
