@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import typer
 from tests.server.live import listening
-from tests.server.memory_port import STARTED_UNIX, MemoryScheduler
+from tests.server.scripted import STARTED_UNIX, MemoryScheduler
 from typer.testing import CliRunner, Result
 
 from shockwave.cli.live import register

@@ -78,7 +78,7 @@ def serve(
             service.start()
             try:
                 app = create_app(
-                    service,
+                    service.desk,
                     token_hash=settings.token_hash,
                     max_body_bytes=settings.max_body_bytes,
                 )

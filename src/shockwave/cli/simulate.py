@@ -22,6 +22,7 @@ from shockwave.measure.report import write_report
 from shockwave.measure.summary import Summary
 from shockwave.model.cluster import Cluster
 from shockwave.model.errors import InputError
+from shockwave.model.events import Starts
 from shockwave.model.files import atomic_writer, check_writable
 from shockwave.model.job import TraceJob
 from shockwave.plan.planner import Solver
@@ -53,6 +54,9 @@ def simulate(
     restart_seconds: Annotated[
         float, typer.Option("--restart", help="Seconds that a start costs a job.")
     ] = 20.0,
+    starts: Annotated[
+        Starts, typer.Option(help="Free GPUs are filled at the start of rounds, or at once.")
+    ] = Starts.ROUNDS,
     predictor: Annotated[
         str | None,
         typer.Option(help="Feed every policy from this predictor instead of its own."),
@@ -101,7 +105,18 @@ def simulate(
             else tuple(read_faults(faults, cluster, {job.spec.id for job in jobs}))
         )
         runs = [
-            Run(trace, name, seed + offset, cluster, rounds, predictor, injected, solver, journal)
+            Run(
+                trace,
+                name,
+                seed + offset,
+                cluster,
+                rounds,
+                predictor,
+                injected,
+                solver,
+                journal,
+                starts,
+            )
             for name in names
             for offset in range(seeds)
         ]

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TextIO
+from typing import IO
 
 from shockwave.model.errors import JournalError
 from shockwave.model.event_records import from_record, to_record
@@ -27,13 +27,16 @@ class MemoryJournal(Journal):
     """Keeps the events as a list: ``journal.events``.
 
     Without the progress of every round, which no metric needs and which would fill the
-    memory in a long simulation.
+    memory in a long simulation. Another journal ``beside`` it gets everything.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, beside: Journal | None = None) -> None:
         self.events: list[Event] = []
+        self._beside = beside
 
     def write(self, events: Sequence[Event]) -> None:
+        if self._beside is not None:
+            self._beside.write(events)
         self.events += [event for event in events if not isinstance(event, Progressed)]
 
 
@@ -48,7 +51,7 @@ class FileJournal(Journal):
             self._file.write(json.dumps(to_record(event), separators=(",", ":")) + "\n")
 
     def __enter__(self) -> FileJournal:
-        self._file: TextIO = self._writer.__enter__()
+        self._file: IO[str] = self._writer.__enter__()
         return self
 
     def __exit__(

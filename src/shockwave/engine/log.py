@@ -8,7 +8,7 @@ fold of the journal.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from shockwave.engine.journal import Journal
@@ -17,11 +17,15 @@ from shockwave.model.errors import JournalError
 from shockwave.model.events import Event, Request
 
 
+class LogClosedError(JournalError):
+    """The state is out of step with the journal, and is being restored from it."""
+
+
 class Log:
     """Applies events to ``state`` and writes them to ``journal`` in the same order.
 
     After a write that failed nobody knows what is durable: everything raises
-    :class:`JournalError` from then on, until the state is restored from the journal.
+    :class:`LogClosedError` from then on, and the state has to be restored from the journal.
     """
 
     def __init__(self, state: SchedulerState, journal: Journal) -> None:
@@ -69,14 +73,23 @@ class Log:
 
     # Everybody's side.
 
-    def request(self, *requests: Request) -> None:
-        """What somebody asked for; durable when this returns. Of many callers one writes."""
+    def request(self, make: Callable[[], Sequence[Request]]) -> None:
+        """What somebody asks for; durable when this returns. Of many callers one writes.
+
+        ``make`` is called when the order of events is settled: no other comes in between.
+        """
         with self._ordering:
             self._check()
+            requests = make()
             self._take(requests)
             self._requests += requests
             number = self._taken
         self._write_up_to(number)
+
+    def close(self) -> None:
+        """Nothing goes through here any more: :class:`LogClosedError` for whoever still tries."""
+        with self._writing, self._ordering:
+            self._failure = self._failure or JournalError("the state is being restored")
 
     def _apply_requests(self) -> None:
         if self._requests:
@@ -109,4 +122,4 @@ class Log:
 
     def _check(self) -> None:
         if self._failure is not None:
-            raise JournalError(f"an earlier write to the journal failed: {self._failure}")
+            raise LogClosedError(f"nothing can be written for now: {self._failure}")

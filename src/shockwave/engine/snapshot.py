@@ -26,7 +26,7 @@ def dump(state: SchedulerState, extra: dict[str, Any] | None = None) -> bytes:
     document["extra"] = extra or {}
     text = json.dumps(document, separators=(",", ":")).encode()
     block = io.BytesIO()
-    np.savez_compressed(block, document=np.frombuffer(text, dtype=np.uint8), **arrays)
+    np.savez_compressed(block, allow_pickle=False, **arrays, document=np.frombuffer(text, np.uint8))
     return block.getvalue()
 
 

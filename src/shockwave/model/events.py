@@ -9,9 +9,9 @@ forgot one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -208,9 +208,12 @@ class Progressed:
 
     def only(self, wanted: Bools) -> Progressed:
         """The columns of some of the jobs."""
-        columns = {name: getattr(self, name) for name in PROGRESS_COLUMNS}
-        chosen = {name: None if c is None else c[wanted] for name, c in columns.items()}
-        return Progressed(self.time, **chosen)
+        some: dict[str, Any] = {
+            name: None if column is None else column[wanted]
+            for name in PROGRESS_COLUMNS
+            for column in (getattr(self, name),)
+        }
+        return replace(self, **some)
 
     @staticmethod
     def nothing(time: float) -> Progressed:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
+from typing import IO, Any, Literal, overload
 
 from shockwave.model.errors import InputError
 
 
+@overload
+def atomic_writer(
+    path: str | Path, *, binary: Literal[False] = False
+) -> AbstractContextManager[IO[str]]: ...
+@overload
+def atomic_writer(
+    path: str | Path, *, binary: Literal[True]
+) -> AbstractContextManager[IO[bytes]]: ...
 @contextmanager
-def atomic_writer(path: str | Path) -> Iterator[TextIO]:
-    """A text file that takes the place of ``path`` when the block ends without an error.
+def atomic_writer(path: str | Path, *, binary: bool = False) -> Iterator[IO[Any]]:
+    """A file that takes the place of ``path`` when the block ends without an error.
 
     The text goes to a temporary file beside ``path``, reaches the disk, and is renamed. A
     reader sees the old file or the new one; after an error the old one is untouched. Raises
@@ -22,7 +30,8 @@ def atomic_writer(path: str | Path) -> Iterator[TextIO]:
     target = Path(os.path.realpath(path))  # a link stays a link
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as file:
+        how: dict[str, Any] = {} if binary else {"encoding": "utf-8", "newline": "\n"}
+        with temporary.open("wb" if binary else "w", **how) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -26,11 +26,12 @@ from pydantic import (
     model_validator,
 )
 
-from shockwave.engine.state import Rounds
 from shockwave.engine.retry import Retries
+from shockwave.engine.state import Rounds
 from shockwave.executors import live as executors
 from shockwave.model.cluster import Cluster
 from shockwave.model.errors import InputError
+from shockwave.model.events import Starts
 from shockwave.policies import registry as policies
 from shockwave.predict import registry as predictors
 from shockwave.server.slurm_options import (
@@ -82,6 +83,9 @@ class ServeConfig(BaseModel):
     seed: int = Field(0, ge=0)
     round_seconds: float = Field(120.0, gt=0)
     restart_seconds: float = Field(20.0, ge=0)
+    starts: Starts = Starts.IMMEDIATE
+    snapshot_events: int = Field(10_000, ge=1)  # the state is saved every so many events
+    journal_days: float = Field(30.0, ge=0)  # older events are archived
 
     executor: str = "local"
     slots: int = Field(default_factory=_gpus_of_this_machine, ge=1, le=100_000)

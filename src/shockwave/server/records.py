@@ -71,7 +71,8 @@ class WhyRecord(_Record):
     finish: float | None = None
     finish_high: float | None = None
     fair_finish: float | None = None
-    rho: float | None = None  # predicted finish-time fairness: predicted JCT over fair JCT
+    ftf: float | None = None  # finish-time fairness: JCT over fair JCT, predicted until it ended
+    ftf_definition: str | None = None  # which share is fair
     last_log_lines: list[str] = Field(default_factory=list)  # of a job that failed
 
 
@@ -119,6 +120,8 @@ class RoundRecord(_Record):
     welfare: float | None
     gap: float | None
     price: float | None
+    overrun_seconds: float = 0.0
+    work_seconds: float | None = None
 
 
 class PlanRecord(_Record):
@@ -136,3 +139,11 @@ class TenantRecord(_Record):
     finished: int
     gpus_busy: int
     gpu_seconds: float
+
+
+class Totals(_Record):
+    """What was counted since the scheduler's first day."""
+
+    jobs: dict[State, int]
+    restarts: dict[str, int]  # by what had ended the run before
+    lost_gpu_seconds: float  # held without progress that lasted

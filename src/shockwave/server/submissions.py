@@ -17,7 +17,6 @@ from shockwave.model.command import Command
 from shockwave.model.errors import InputError, JournalError
 from shockwave.model.job import JobSpec
 from shockwave.server.records import Submission
-from shockwave.server.store import StoredJob
 
 SECRET_FILE = "secret"
 _ALPHABET = "23456789abcdefghjkmnpqrstvwxyz"  # nothing that looks like something else
@@ -84,21 +83,21 @@ def _check_configurations(submission: Submission) -> None:
             raise InputError("is not one of batch_sizes", place="epoch_seconds", value=size)
 
 
-def submission_of(job: StoredJob) -> Submission:
+def submission_of(job: str, text: str) -> Submission:
     """What was submitted. Raises :class:`JournalError` if the store is damaged."""
     try:
-        return Submission.model_validate_json(job.submission)
+        return Submission.model_validate_json(text)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]["msg"]
-        raise JournalError(f"the submission of job {job.id} cannot be read: {problem}") from error
+        raise JournalError(f"the submission of job {job} cannot be read: {problem}") from error
 
 
-def spec_of(job: StoredJob, submission: Submission, origin_unix: float) -> JobSpec:
+def spec_of(job: str, arrival_seconds: float, submission: Submission) -> JobSpec:
     """What the scheduler may know about the job."""
     profile = submission.epoch_seconds
     return JobSpec(
-        id=job.id,
-        arrival_seconds=max(0.0, job.submitted_unix - origin_unix),
+        id=job,
+        arrival_seconds=arrival_seconds,
         gpus=submission.gpus,
         epochs=submission.epochs,
         configurations=tuple(submission.batch_sizes),
