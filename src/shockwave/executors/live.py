@@ -9,17 +9,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import ClassVar, Self
 
 from shockwave.engine.executor import Executor
 from shockwave.model.cluster import Node
 from shockwave.model.command import Command
-from shockwave.model.errors import InputError
-from shockwave.model.plugins import plug_ins
-
-GROUP = "shockwave.executors"
+from shockwave.model.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -55,33 +51,20 @@ class LiveExecutor(Executor):
         """Ends the executor: with its jobs, which may save, or without, and they run on."""
 
 
-_BUILT_IN = {
-    "local": "shockwave.executors.local:LocalExecutor",
-    "slurm": "shockwave.executors.slurm:SlurmExecutor",
-    "ray": "shockwave.executors.ray.executor:RayExecutor",
-}
+EXECUTORS = Registry(
+    "executor",
+    "shockwave.executors",
+    LiveExecutor,
+    {
+        "local": "shockwave.executors.local:LocalExecutor",
+        "slurm": "shockwave.executors.slurm:SlurmExecutor",
+        "ray": "shockwave.executors.ray.executor:RayExecutor",
+    },
+)
 
-
-def available() -> list[str]:
-    """The names of all live executors, built-in ones first."""
-    others = [name for name in plug_ins(GROUP, LiveExecutor) if name not in _BUILT_IN]
-    return [*_BUILT_IN, *others]
+names = EXECUTORS.names
 
 
 def create(name: str, site: Site) -> LiveExecutor:
     """The executor by name. Raises :class:`InputError` naming what exists."""
-    if name in _BUILT_IN:
-        return _built_in(name).at(site)
-    plug_in = plug_ins(GROUP, LiveExecutor).get(name)
-    if plug_in is None:
-        raise InputError(
-            "no such executor", value=name, hint=f"There are: {', '.join(available())}"
-        )
-    return plug_in.create(lambda executor: executor.at(site))
-
-
-def _built_in(name: str) -> type[LiveExecutor]:
-    """Imported when it is asked for: it is a subclass of what is here."""
-    module, _, attribute = _BUILT_IN[name].partition(":")
-    executor: type[LiveExecutor] = getattr(import_module(module), attribute)
-    return executor
+    return EXECUTORS.create(name, lambda executor: executor.at(site))

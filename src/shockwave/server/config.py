@@ -77,7 +77,7 @@ class ServeConfig(BaseModel):
     token_sha256: str | None = Field(None, pattern=r"^[0-9a-f]{64}$")
     max_body_bytes: int = Field(1 << 20, ge=1024)
 
-    policy: str = Field(default_factory=lambda: policies.available()[0])
+    policy: str = Field(default_factory=lambda: policies.names()[0])
     predictor: str | None = None  # None: the one that the policy is meant for
     seed: int = Field(0, ge=0)
     round_seconds: float = Field(120.0, gt=0)
@@ -110,15 +110,15 @@ class ServeConfig(BaseModel):
     @field_validator("policy")
     @classmethod
     def _known_policy(cls, value: str) -> str:
-        if value not in policies.available():
-            raise ValueError(f"no such policy; there are {', '.join(policies.available())}")
+        if value not in policies.names():
+            raise ValueError(f"no such policy; there are {', '.join(policies.names())}")
         return value
 
     @field_validator("executor")
     @classmethod
     def _known_executor(cls, value: str) -> str:
-        if value not in executors.available():
-            raise ValueError(f"no such executor; there are {', '.join(executors.available())}")
+        if value not in executors.names():
+            raise ValueError(f"no such executor; there are {', '.join(executors.names())}")
         return value
 
     @field_validator("predictor")
