@@ -222,8 +222,8 @@ class Service(SchedulerPort):
     @property
     def _gpus_known(self) -> int:
         """Of all nodes, up or not: what a job may hope for."""
-        local = self.config.executor == "local"
-        return self.config.slots if local else self._board.gpus_known()
+        config = self.config
+        return self._board.gpus_known() if config.discovers_nodes else config.slots
 
     def cancel(self, job: str) -> JobRecord:
         """Takes effect at the start of the next round. A job that has ended is left alone."""

@@ -1,0 +1,396 @@
+"""The settings of ``shockwave serve``, all of them: what they are called, mean and default to.
+
+Flags, environment variables, the configuration file, ``shockwave config`` and the page of the
+documentation are made from this model and from the options of the executors.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, get_args
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    SerializeAsAny,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
+
+from shockwave.engine.loop import Rounds
+from shockwave.engine.retry import Retries
+from shockwave.executors.live import EXECUTORS
+from shockwave.executors.options import SiteOptions
+from shockwave.model.cluster import Cluster
+from shockwave.model.errors import InputError
+from shockwave.model.registry import Registry
+from shockwave.policies.registry import POLICIES
+from shockwave.predict.registry import PREDICTORS
+from shockwave.server.tokens import hash_token, is_loopback
+
+ENVIRONMENT_PREFIX = "SHOCKWAVE_"
+OPTIONS = "site_options"  # the one field that is not a setting, but holds an executor's
+_SHORTEST_TOKEN = 16
+
+
+def _default_state_dir() -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "shockwave"
+
+
+def _gpus_of_this_machine() -> int:
+    """What the NVIDIA driver lists; one emulated slot where there is none."""
+    try:
+        return len(os.listdir("/proc/driver/nvidia/gpus")) or 1
+    except OSError:
+        return 1
+
+
+def _shown(panel: str, *flags: str, default: str = "") -> Any:
+    """Where a setting stands in the help, its further flags, and its default in words."""
+    return {"panel": panel, "flags": flags, "default": default}
+
+
+_STATE, _DOOR, _DECIDING, _RUNNING, _CRASHES = (
+    "State", "Listening", "Deciding", "Running jobs", "Jobs that crash",
+)  # fmt: skip
+
+
+class ServeConfig(BaseModel):
+    """How a live scheduler runs. Times are in seconds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    state_dir: Path = Field(
+        default_factory=_default_state_dir,
+        description="Where everything is kept, jobs and their logs included.",
+        json_schema_extra=_shown(_STATE, default="~/.local/state/shockwave"),
+    )
+    database_url: str | None = Field(
+        None,
+        description="postgresql://... Without it, SQLite in the state directory.",
+        json_schema_extra=_shown(_STATE),
+    )
+
+    host: str = Field(
+        "127.0.0.1",
+        description="Address to listen on. One that others can reach needs a token.",
+        json_schema_extra=_shown(_DOOR),
+    )
+    port: int = Field(
+        7410,
+        ge=0,
+        le=65_535,
+        description="TCP port to listen on; 0 for any free one.",
+        json_schema_extra=_shown(_DOOR),
+    )
+    token: SecretStr | None = Field(
+        None,
+        description="The operator's token. From the environment only: neither a file nor the "
+        "list of processes should show it.",
+        json_schema_extra=_shown(_DOOR),
+    )
+    token_sha256: str | None = Field(
+        None,
+        pattern=r"^[0-9a-f]{64}$",
+        description="SHA-256 of the operator's token, as 'shockwave token' prints it.",
+        json_schema_extra=_shown(_DOOR),
+    )
+    max_body_bytes: int = Field(
+        1 << 20,
+        ge=1024,
+        description="Bytes that the body of a request may have.",
+        json_schema_extra=_shown(_DOOR),
+    )
+
+    policy: str = Field(
+        default_factory=lambda: POLICIES.names()[0],
+        description="Who decides: a policy by name, or a class as my_package:MyPolicy.",
+        json_schema_extra=_shown(_DECIDING, "-p", default="shockwave"),
+    )
+    predictor: str | None = Field(
+        None,
+        description="Who predicts, by name or as my_package:MyPredictor. Without it, the one "
+        "that the policy is meant for.",
+        json_schema_extra=_shown(_DECIDING),
+    )
+    seed: int = Field(
+        0, ge=0, description="Of policies that sample.", json_schema_extra=_shown(_DECIDING)
+    )
+    round_seconds: float = Field(
+        120.0,
+        gt=0,
+        description="Seconds that a round lasts.",
+        json_schema_extra=_shown(_DECIDING, "--round"),
+    )
+    restart_seconds: float = Field(
+        20.0,
+        ge=0,
+        description="Seconds that a start costs a job. Less than a round.",
+        json_schema_extra=_shown(_DECIDING, "--restart"),
+    )
+
+    executor: str = Field(
+        "local",
+        description="Where jobs run: an executor by name, or a class as my_package:MyExecutor.",
+        json_schema_extra=_shown(_RUNNING),
+    )
+    slots: int = Field(
+        default_factory=_gpus_of_this_machine,
+        ge=1,
+        le=100_000,
+        description="GPU slots, where the executor does not know its GPUs itself.",
+        json_schema_extra=_shown(_RUNNING, default="the GPUs of this machine, at least 1"),
+    )
+    gpus_per_node: int | None = Field(
+        None,
+        ge=1,
+        description="Emulate several nodes with this many slots each. Without it, all slots are "
+        "on one node.",
+        json_schema_extra=_shown(_RUNNING),
+    )
+    grace_seconds: float = Field(
+        30.0,
+        ge=0,
+        description="Seconds that a job has to save before it is killed.",
+        json_schema_extra=_shown(_RUNNING),
+    )
+    start_seconds: float = Field(
+        60.0,
+        gt=0,
+        description="Seconds that a cluster may take to start a job before it is withdrawn.",
+        json_schema_extra=_shown(_RUNNING),
+    )
+    stop_jobs: bool = Field(
+        False,
+        description="At shutdown, stop running jobs. Otherwise they run on and are found again at "
+        "the next start.",
+        json_schema_extra=_shown(_RUNNING, "--keep-jobs"),
+    )
+    site_options: SerializeAsAny[SiteOptions] = Field(
+        default_factory=dict,
+        validate_default=True,
+        description="The options of the executor.",
+    )
+
+    most_crashes: int = Field(
+        3,
+        ge=1,
+        description="Crashes in a row without progress after which a job is given up.",
+        json_schema_extra=_shown(_CRASHES),
+    )
+    first_back_off_seconds: float = Field(
+        10.0,
+        ge=0,
+        description="Seconds that a job waits after a crash, twice as many after the next one.",
+        json_schema_extra=_shown(_CRASHES),
+    )
+    longest_back_off_seconds: float = Field(
+        600.0,
+        ge=0,
+        description="Seconds that a job waits at most after a crash.",
+        json_schema_extra=_shown(_CRASHES),
+    )
+
+    @field_validator("state_dir")
+    @classmethod
+    def _absolute(cls, value: Path) -> Path:
+        return Path(os.path.abspath(value.expanduser()))
+
+    @field_validator("policy")
+    @classmethod
+    def _known_policy(cls, value: str) -> str:
+        _loaded(POLICIES, value)
+        return value
+
+    @field_validator("executor")
+    @classmethod
+    def _known_executor(cls, value: str) -> str:
+        _loaded(EXECUTORS, value)
+        return value
+
+    @field_validator("predictor")
+    @classmethod
+    def _known_predictor(cls, value: str | None) -> str | None:
+        if value is not None and _loaded(PREDICTORS, value).clairvoyant:
+            usable = [name for name in PREDICTORS.names() if name != value]
+            raise ValueError(f"no such predictor for live jobs; there are {', '.join(usable)}")
+        return value
+
+    @field_validator("token")
+    @classmethod
+    def _long_enough(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and len(value.get_secret_value()) < _SHORTEST_TOKEN:
+            raise ValueError(f"a token has at least {_SHORTEST_TOKEN} characters")
+        return value
+
+    @field_validator(OPTIONS, mode="before")
+    @classmethod
+    def _of_the_executor(cls, value: Any, info: ValidationInfo) -> SiteOptions:
+        if "executor" not in info.data:
+            return SiteOptions()  # the executor is unknown, which is an error already
+        return EXECUTORS.load(info.data["executor"]).SiteOptions.model_validate(value)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.restart_seconds >= self.round_seconds:
+            raise ValueError(
+                f"restart_seconds ({self.restart_seconds:g}) must be below round_seconds "
+                f"({self.round_seconds:g}), or no job would ever make progress"
+            )
+        if self.discovers_nodes:
+            for name in ("slots", "gpus_per_node"):
+                if name in self.model_fields_set and getattr(self, name) is not None:
+                    knows = self.site_options.node_source()
+                    raise ValueError(f"{name} is not for this executor: {knows} knows its GPUs")
+        if not is_loopback(self.host) and self.token_hash is None:
+            raise ValueError(
+                f"host {self.host!r} can be reached by others, so a token is required: "
+                "set SHOCKWAVE_TOKEN or token_sha256, or stay on 127.0.0.1"
+            )
+        return self
+
+    @property
+    def discovers_nodes(self) -> bool:
+        """Whether nodes come from the executor, not from these settings."""
+        return self.site_options.node_source() is not None
+
+    @property
+    def token_hash(self) -> str | None:
+        """The SHA-256 of the operator's token; None where there is none."""
+        return (
+            self.token_sha256 if self.token is None else hash_token(self.token.get_secret_value())
+        )
+
+    @property
+    def database(self) -> str:
+        """The database's URL."""
+        return self.database_url or f"sqlite:///{self.state_dir / 'shockwave.db'}"
+
+    @property
+    def cluster(self) -> Cluster:
+        """The nodes that these settings make; none where the executor knows them."""
+        if self.discovers_nodes:
+            return Cluster(())
+        return Cluster.uniform(self.slots, self.gpus_per_node or self.slots)
+
+    @property
+    def rounds(self) -> Rounds:
+        return Rounds(self.round_seconds, self.restart_seconds)
+
+    @property
+    def retries(self) -> Retries:
+        return Retries(
+            self.most_crashes, self.first_back_off_seconds, self.longest_back_off_seconds
+        )
+
+
+def _loaded(registry: Registry[Any], name: str) -> Any:
+    try:
+        return registry.load(name)
+    except InputError as error:
+        said = str(InputError(error.problem, source=error.source, hint=error.hint))
+        raise ValueError(said) from error
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting: ``name`` in a file, ``--name`` as a flag, ``SHOCKWAVE_NAME`` in the environment.
+
+    ``executor`` is the one that it is an option of, and ``key`` its name among those.
+    """
+
+    name: str
+    key: str
+    field: FieldInfo
+    executor: str | None = None
+
+    @property
+    def variable(self) -> str:
+        return ENVIRONMENT_PREFIX + self.name.upper()
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def flags(self) -> list[str]:
+        """Its spellings on the command line. A switch has one for each position."""
+        further = self._extra.get("flags", ())
+        if self.kind is not bool:
+            return [self.flag, *further]
+        return [f"{self.flag}/{further[0] if further else self.flag.replace('--', '--no-', 1)}"]
+
+    @property
+    def is_secret(self) -> bool:
+        return SecretStr in _types(self.field.annotation)
+
+    @property
+    def kind(self) -> type:
+        """The type of its values, as far as it matters to somebody who writes one."""
+        known = {kind for kind in _types(self.field.annotation) if isinstance(kind, type)}
+        return next((kind for kind in (bool, int, float, Path) if kind in known), str)
+
+    @property
+    def panel(self) -> str:
+        return f"Executor {self.executor}" if self.executor else self._extra["panel"]
+
+    @property
+    def description(self) -> str:
+        return self.field.description or ""
+
+    @property
+    def default(self) -> str:
+        """In words; empty where it is not set by default."""
+        if self._extra.get("default"):
+            return str(self._extra["default"])
+        value = self.field.get_default()
+        if isinstance(value, bool):
+            return str(value).lower()
+        return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+    @property
+    def _extra(self) -> dict[str, Any]:
+        extra = self.field.json_schema_extra
+        return extra if isinstance(extra, dict) else {}
+
+
+def common_settings() -> Iterator[Setting]:
+    """Those that hold whatever the executor."""
+    for name, field in ServeConfig.model_fields.items():
+        if name != OPTIONS:
+            yield Setting(name, name, field)
+
+
+def settings_of(executor: str) -> Iterator[Setting]:
+    """Those that are made from the options of an executor. Raises :class:`InputError`."""
+    kind = EXECUTORS.load(executor)
+    for key, field in kind.SiteOptions.model_fields.items():
+        yield Setting(f"{kind.name.replace('-', '_')}_{key}", key, field, kind.name)
+
+
+def known_settings(executor: str | None = None) -> dict[str, Setting]:
+    """By name: the common ones, those of the built-in executors, and those of ``executor``.
+
+    An executor of another package cannot take the name of a setting that exists.
+    """
+    executors = dict.fromkeys([*EXECUTORS.built_in, *([executor] if executor else [])])
+    known = {setting.name: setting for setting in common_settings()}
+    for name in executors:
+        for setting in settings_of(name):
+            known.setdefault(setting.name, setting)
+    return known
+
+
+def _types(annotation: Any) -> Iterator[Any]:
+    """The annotation and all that it is made of, such as the parts of a union."""
+    yield annotation
+    for part in get_args(annotation):
+        yield from _types(part)
