@@ -79,7 +79,7 @@ def test_the_page_holds_every_part() -> None:
     assert len(outline.classed("chip")) == len(RANKS)
     assert len(outline.classed("lines")) == 2 + 3  # the first for two widths
     assert len(outline.classed("line")) == (2 + 3) * len(RANKS)
-    assert len(outline.classed("areas")) == 2 * len(RANKS)
+    assert len(outline.classed("areas")) == 2 * 2 * len(RANKS)
     assert len(outline.classed("gantt")) == len(RANKS)
     captions = outline.classed("caption")
     assert len(captions) >= len(sections)

@@ -27,11 +27,13 @@ from shockwave.model.view import Ints
 
 
 class ScriptedSiteOptions(options.SiteOptions):
-    wrapper: str = Field("env", min_length=1, description="What every job is started by.")
+    wrapper: str = Field("env", min_length=1)
+    """What every job is started by."""
 
 
 class ScriptedJobOptions(options.JobOptions):
-    greeting: str | None = Field(None, max_length=80, description="Told to the job as $GREETING.")
+    greeting: str | None = Field(None, max_length=80)
+    """Told to the job as $GREETING."""
 
 
 @dataclass
@@ -101,8 +103,7 @@ class ScriptedExecutor(LiveExecutor):
 
     def poll(self, until: float) -> Poll:
         time.sleep(max(0.0, until - self._now()))
-        progress = self._progress()
-        return Poll(self._endings(until), progress)
+        return Poll(progress=self._progress(), events=self._endings(until))
 
     def adopt(self, launches: Sequence[Launch]) -> None:
         """They ended with the scheduler that started them, unless that was killed."""
@@ -126,7 +127,7 @@ class ScriptedExecutor(LiveExecutor):
         for (handle, gang), seconds in zip(self._gangs.items(), held, strict=True):
             gang.told_seconds = now
             self._productive[handle] = self._productive.get(handle, 0.0) + seconds
-        handles = np.array(list(self._gangs), dtype=np.int64)
+        handles = np.array([*self._gangs], dtype=np.int64)
         epochs = np.array([float(gang.epochs()) for gang in self._gangs.values()])
         unknown, worked = np.full(len(held), np.nan), np.array(held)
         return Progress(handles, epochs, np.zeros_like(handles), unknown, worked, worked)

@@ -10,7 +10,9 @@ from pydantic import BaseModel, ConfigDict
 
 
 class _Options(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
     def given(self) -> dict[str, str]:
         """Those that are set, as text."""
@@ -18,7 +20,7 @@ class _Options(BaseModel):
 
 
 class SiteOptions(_Options):
-    """What the operator may say. Every field has a default and a description."""
+    """What the operator may say. Every field has a default, and a text below it says what it is."""
 
     def node_source(self) -> str | None:
         """Who knows the nodes; None where the settings of the scheduler say how many GPUs."""
@@ -26,4 +28,4 @@ class SiteOptions(_Options):
 
 
 class JobOptions(_Options):
-    """What a user may say about one job. Every field has a default and a description."""
+    """What a user may say about one job. Fields are declared as those of the site."""

@@ -86,7 +86,8 @@ def load_config(
     Raises :class:`InputError` that names the source, the key and the value.
     """
     given = _Given(file, os.environ if environment is None else environment, flags or {})
-    executor = str(given.first("executor") or ServeConfig.model_fields["executor"].default)
+    given.collect_one(next(setting for setting in common_settings() if setting.name == "executor"))
+    executor = str(given.values.get("executor") or ServeConfig.model_fields["executor"].default)
     try:
         own_name = EXECUTORS.load(executor).name
         known = known_settings(executor)
@@ -129,11 +130,6 @@ class _Given:
         self._parsed = {} if self.file is None else _parse(self.file, self._text)
         self._sections: dict[str, tuple[str, str]] = {}  # section and key, by setting
 
-    def first(self, name: str) -> object:
-        """A common setting, from the nearest source that has it."""
-        self._collect(Setting(name, name, ServeConfig.model_fields[name]))
-        return self.values.get(name)
-
     def collect(self, known: Mapping[str, Setting]) -> None:
         """All values, the nearest source last. A token in a file is an error."""
         for setting in known.values():
@@ -154,9 +150,10 @@ class _Given:
         self.values |= self._parsed
         self.sources |= dict.fromkeys(self._parsed, str(self.file))
         for setting in known.values():
-            self._collect(setting)
+            self.collect_one(setting)
 
-    def _collect(self, setting: Setting) -> None:
+    def collect_one(self, setting: Setting) -> None:
+        """From the nearest source that has it."""
         found = (
             (self._parsed.get(setting.name), str(self.file)),
             (self.environment.get(setting.variable) or None, setting.variable),
@@ -172,7 +169,7 @@ class _Given:
         problem = re.sub(r"^(Value error|Assertion failed), ", "", first["msg"])
         place = [str(part) for part in first["loc"]]
         if place[:1] == [OPTIONS]:
-            owner = EXECUTORS.load(str(self.first("executor"))).name
+            owner = EXECUTORS.load(str(self.values["executor"])).name
             place = [s.name for s in known.values() if [s.executor, s.key] == [owner, *place[1:2]]]
         if not place:
             return InputError(problem, source="configuration", hint=_HINT)

@@ -53,151 +53,82 @@ def _gpus_of_this_machine() -> int:
         return 1
 
 
-def _shown(panel: str, *flags: str, default: str = "") -> Any:
-    """Where a setting stands in the help, its further flags, and its default in words."""
-    return {"panel": panel, "flags": flags, "default": default}
-
-
-_STATE, _DOOR, _DECIDING, _RUNNING, _CRASHES = (
-    "State", "Listening", "Deciding", "Running jobs", "Jobs that crash",
-)  # fmt: skip
+# The groups of settings, by their first: in the help, and in the documentation.
+_PANELS = {
+    "state_dir": "State",
+    "host": "Listening",
+    "policy": "Deciding",
+    "executor": "Running jobs",
+    "most_crashes": "Jobs that crash",
+}
+_FURTHER_FLAGS = {
+    "policy": "-p",
+    "round_seconds": "--round",
+    "restart_seconds": "--restart",
+    "stop_jobs": "--keep-jobs",
+}
 
 
 class ServeConfig(BaseModel):
-    """How a live scheduler runs. Times are in seconds."""
+    """How a live scheduler runs. The text below each setting is its documentation."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    state_dir: Path = Field(
-        default_factory=_default_state_dir,
-        description="Where everything is kept, jobs and their logs included.",
-        json_schema_extra=_shown(_STATE, default="~/.local/state/shockwave"),
-    )
-    database_url: str | None = Field(
-        None,
-        description="postgresql://... Without it, SQLite in the state directory.",
-        json_schema_extra=_shown(_STATE),
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
     )
 
-    host: str = Field(
-        "127.0.0.1",
-        description="Address to listen on. One that others can reach needs a token.",
-        json_schema_extra=_shown(_DOOR),
-    )
-    port: int = Field(
-        7410,
-        ge=0,
-        le=65_535,
-        description="TCP port to listen on; 0 for any free one.",
-        json_schema_extra=_shown(_DOOR),
-    )
-    token: SecretStr | None = Field(
-        None,
-        description="The operator's token. From the environment only: neither a file nor the "
-        "list of processes should show it.",
-        json_schema_extra=_shown(_DOOR),
-    )
-    token_sha256: str | None = Field(
-        None,
-        pattern=r"^[0-9a-f]{64}$",
-        description="SHA-256 of the operator's token, as 'shockwave token' prints it.",
-        json_schema_extra=_shown(_DOOR),
-    )
-    max_body_bytes: int = Field(
-        1 << 20,
-        ge=1024,
-        description="Bytes that the body of a request may have.",
-        json_schema_extra=_shown(_DOOR),
-    )
+    state_dir: Path = Field(default_factory=_default_state_dir)
+    """Where everything is kept, jobs and their logs included. Without it, ``shockwave`` below
+    ``$XDG_STATE_HOME`` or ``~/.local/state``."""
+    database_url: str | None = None
+    """``postgresql://...`` Without it, SQLite in the state directory."""
 
-    policy: str = Field(
-        default_factory=lambda: POLICIES.names()[0],
-        description="Who decides: a policy by name, or a class as my_package:MyPolicy.",
-        json_schema_extra=_shown(_DECIDING, "-p", default="shockwave"),
-    )
-    predictor: str | None = Field(
-        None,
-        description="Who predicts, by name or as my_package:MyPredictor. Without it, the one "
-        "that the policy is meant for.",
-        json_schema_extra=_shown(_DECIDING),
-    )
-    seed: int = Field(
-        0, ge=0, description="Of policies that sample.", json_schema_extra=_shown(_DECIDING)
-    )
-    round_seconds: float = Field(
-        120.0,
-        gt=0,
-        description="Seconds that a round lasts.",
-        json_schema_extra=_shown(_DECIDING, "--round"),
-    )
-    restart_seconds: float = Field(
-        20.0,
-        ge=0,
-        description="Seconds that a start costs a job. Less than a round.",
-        json_schema_extra=_shown(_DECIDING, "--restart"),
-    )
+    host: str = "127.0.0.1"
+    """Address to listen on. One that others can reach needs a token."""
+    port: int = Field(7410, ge=0, le=65_535)
+    """TCP port to listen on; 0 for any free one."""
+    token: SecretStr | None = None
+    """The operator's token. From the environment only: neither a file nor the list of processes
+    should show it."""
+    token_sha256: str | None = Field(None, pattern=r"^[0-9a-f]{64}$")
+    """SHA-256 of the operator's token, as ``shockwave token`` prints it."""
+    max_body_bytes: int = Field(1 << 20, ge=1024)
+    """Bytes that the body of a request may have."""
 
-    executor: str = Field(
-        "local",
-        description="Where jobs run: an executor by name, or a class as my_package:MyExecutor.",
-        json_schema_extra=_shown(_RUNNING),
-    )
-    slots: int = Field(
-        default_factory=_gpus_of_this_machine,
-        ge=1,
-        le=100_000,
-        description="GPU slots, where the executor does not know its GPUs itself.",
-        json_schema_extra=_shown(_RUNNING, default="the GPUs of this machine, at least 1"),
-    )
-    gpus_per_node: int | None = Field(
-        None,
-        ge=1,
-        description="Emulate several nodes with this many slots each. Without it, all slots are "
-        "on one node.",
-        json_schema_extra=_shown(_RUNNING),
-    )
-    grace_seconds: float = Field(
-        30.0,
-        ge=0,
-        description="Seconds that a job has to save before it is killed.",
-        json_schema_extra=_shown(_RUNNING),
-    )
-    start_seconds: float = Field(
-        60.0,
-        gt=0,
-        description="Seconds that a cluster may take to start a job before it is withdrawn.",
-        json_schema_extra=_shown(_RUNNING),
-    )
-    stop_jobs: bool = Field(
-        False,
-        description="At shutdown, stop running jobs. Otherwise they run on and are found again at "
-        "the next start.",
-        json_schema_extra=_shown(_RUNNING, "--keep-jobs"),
-    )
-    site_options: SerializeAsAny[SiteOptions] = Field(
-        default_factory=dict,
-        validate_default=True,
-        description="The options of the executor.",
-    )
+    policy: str = "shockwave"
+    """Who decides: a policy by name, or a class as ``my_package:MyPolicy``."""
+    predictor: str | None = None
+    """Who predicts, by name or as ``my_package:MyPredictor``. Without it, the one that the policy
+    is meant for."""
+    seed: int = Field(0, ge=0)
+    """Seed of policies that sample."""
+    round_seconds: float = Field(120.0, gt=0)
+    """Seconds that a round lasts."""
+    restart_seconds: float = Field(20.0, ge=0)
+    """Seconds that a start costs a job. Less than a round."""
 
-    most_crashes: int = Field(
-        3,
-        ge=1,
-        description="Crashes in a row without progress after which a job is given up.",
-        json_schema_extra=_shown(_CRASHES),
-    )
-    first_back_off_seconds: float = Field(
-        10.0,
-        ge=0,
-        description="Seconds that a job waits after a crash, twice as many after the next one.",
-        json_schema_extra=_shown(_CRASHES),
-    )
-    longest_back_off_seconds: float = Field(
-        600.0,
-        ge=0,
-        description="Seconds that a job waits at most after a crash.",
-        json_schema_extra=_shown(_CRASHES),
-    )
+    executor: str = "local"
+    """Where jobs run: an executor by name, or a class as ``my_package:MyExecutor``."""
+    slots: int = Field(default_factory=_gpus_of_this_machine, ge=1, le=100_000)
+    """GPU slots, where the executor does not know its GPUs itself. Without it, the GPUs of this
+    machine, or one slot if it has none."""
+    gpus_per_node: int | None = Field(None, ge=1)
+    """Emulate several nodes with this many slots each. Without it, all slots are on one node."""
+    grace_seconds: float = Field(30.0, ge=0)
+    """Seconds that a job has to save before it is killed."""
+    start_seconds: float = Field(60.0, gt=0)
+    """Seconds that a cluster may take to start a job before it is withdrawn."""
+    stop_jobs: bool = False
+    """At shutdown, stop running jobs. Otherwise they run on and are found again at the next
+    start."""
+    site_options: SerializeAsAny[SiteOptions] = Field(default_factory=dict, validate_default=True)
+    """The options of the executor."""
+
+    most_crashes: int = Field(3, ge=1)
+    """Crashes in a row without progress after which a job is given up."""
+    first_back_off_seconds: float = Field(10.0, ge=0)
+    """Seconds that a job waits after a crash, twice as many after the next one."""
+    longest_back_off_seconds: float = Field(600.0, ge=0)
+    """Seconds that a job waits at most after a crash."""
 
     @field_validator("state_dir")
     @classmethod
@@ -304,12 +235,14 @@ def _loaded(registry: Registry[Any], name: str) -> Any:
 class Setting:
     """One setting: ``name`` in a file, ``--name`` as a flag, ``SHOCKWAVE_NAME`` in the environment.
 
-    ``executor`` is the one that it is an option of, and ``key`` its name among those.
+    ``panel`` is the group that it is shown in, ``executor`` the one that it is an option of, and
+    ``key`` its name among those.
     """
 
     name: str
     key: str
     field: FieldInfo
+    panel: str
     executor: str | None = None
 
     @property
@@ -323,10 +256,10 @@ class Setting:
     @property
     def flags(self) -> list[str]:
         """Its spellings on the command line. A switch has one for each position."""
-        further = self._extra.get("flags", ())
-        if self.kind is not bool:
-            return [self.flag, *further]
-        return [f"{self.flag}/{further[0] if further else self.flag.replace('--', '--no-', 1)}"]
+        further = _FURTHER_FLAGS.get(self.name)
+        if self.kind is bool:
+            return [f"{self.flag}/{further or self.flag.replace('--', '--no-', 1)}"]
+        return [self.flag, *([further] if further else [])]
 
     @property
     def is_secret(self) -> bool:
@@ -339,41 +272,34 @@ class Setting:
         return next((kind for kind in (bool, int, float, Path) if kind in known), str)
 
     @property
-    def panel(self) -> str:
-        return f"Executor {self.executor}" if self.executor else self._extra["panel"]
-
-    @property
     def description(self) -> str:
-        return self.field.description or ""
+        """In plain words, on one line."""
+        return " ".join((self.field.description or "").replace("``", "").split())
 
     @property
     def default(self) -> str:
-        """In words; empty where it is not set by default."""
-        if self._extra.get("default"):
-            return str(self._extra["default"])
-        value = self.field.get_default()
-        if isinstance(value, bool):
-            return str(value).lower()
-        return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
-    @property
-    def _extra(self) -> dict[str, Any]:
-        extra = self.field.json_schema_extra
-        return extra if isinstance(extra, dict) else {}
+        """As it is written; empty where nothing is set by default, or what depends on the place."""
+        value = None if self.field.default_factory else self.field.default
+        if isinstance(value, bool | float):
+            return f"{value:g}" if isinstance(value, float) else str(value).lower()
+        return "" if value is None else str(value)
 
 
 def common_settings() -> Iterator[Setting]:
     """Those that hold whatever the executor."""
+    panel = ""
     for name, field in ServeConfig.model_fields.items():
+        panel = _PANELS.get(name, panel)
         if name != OPTIONS:
-            yield Setting(name, name, field)
+            yield Setting(name, name, field, panel)
 
 
 def settings_of(executor: str) -> Iterator[Setting]:
     """Those that are made from the options of an executor. Raises :class:`InputError`."""
     kind = EXECUTORS.load(executor)
     for key, field in kind.SiteOptions.model_fields.items():
-        yield Setting(f"{kind.name.replace('-', '_')}_{key}", key, field, kind.name)
+        name = f"{kind.name.replace('-', '_')}_{key}"
+        yield Setting(name, key, field, f"Executor {kind.name}", kind.name)
 
 
 def known_settings(executor: str | None = None) -> dict[str, Setting]:

@@ -61,25 +61,20 @@ Time = Annotated[
 class SlurmSiteOptions(options.SiteOptions):
     """How jobs are submitted that do not say it themselves, and the Python of the nodes."""
 
-    partition: Names | None = Field(
-        None, description="Partitions of jobs that name none. Without it, Slurm's default."
-    )
-    account: Name | None = Field(None, description="Account of jobs that name none.")
-    qos: Name | None = Field(None, description="Quality of service of jobs that name none.")
-    constraint: Features | None = Field(
-        None, description="Features that nodes must have, for jobs that name none."
-    )
-    cpus_per_gpu: Count | None = Field(
-        None, description="Processors with every GPU, for jobs that do not say."
-    )
-    mem_per_gpu: Memory | None = Field(
-        None, description="Memory with every GPU, such as 16G, for jobs that do not say."
-    )
-    python: str | None = Field(
-        None,
-        pattern=_ONE_WORD,
-        description="Python 3.11 or newer on the nodes. Without it, the path of this one.",
-    )
+    partition: Names | None = None
+    """Partitions of jobs that name none. Without it, Slurm's default."""
+    account: Name | None = None
+    """Account of jobs that name none."""
+    qos: Name | None = None
+    """Quality of service of jobs that name none."""
+    constraint: Features | None = None
+    """Features that nodes must have, for jobs that name none."""
+    cpus_per_gpu: Count | None = None
+    """Processors with every GPU, for jobs that do not say."""
+    mem_per_gpu: Memory | None = None
+    """Memory with every GPU, such as 16G, for jobs that do not say."""
+    python: str | None = Field(None, pattern=_ONE_WORD)
+    """Python 3.11 or newer on the nodes. Without it, the path of this one."""
 
     def node_source(self) -> str:
         return "Slurm"
@@ -92,13 +87,19 @@ class SlurmSiteOptions(options.SiteOptions):
 class SlurmJobOptions(options.JobOptions):
     """Where Slurm may run a job, and on whose behalf; as the options of ``sbatch``."""
 
-    partition: Names | None = Field(None, description="Partitions that it may run in.")
-    account: Name | None = Field(None, description="Account that it runs on behalf of.")
-    qos: Name | None = Field(None, description="Quality of service.")
-    constraint: Features | None = Field(None, description="Features that its nodes must have.")
-    reservation: Name | None = Field(None, description="Reservation that it may use.")
-    cpus_per_gpu: Count | None = Field(None, description="Processors with every GPU.")
-    mem_per_gpu: Memory | None = Field(None, description="Memory with every GPU, such as 16G.")
-    time: Time | None = Field(
-        None, description="Limit of one launch; a job that reaches it goes on in the next."
-    )
+    partition: Names | None = None
+    """Partitions that it may run in."""
+    account: Name | None = None
+    """Account that it runs on behalf of."""
+    qos: Name | None = None
+    """Quality of service."""
+    constraint: Features | None = None
+    """Features that its nodes must have."""
+    reservation: Name | None = None
+    """Reservation that it may use."""
+    cpus_per_gpu: Count | None = None
+    """Processors with every GPU."""
+    mem_per_gpu: Memory | None = None
+    """Memory with every GPU, such as 16G."""
+    time: Time | None = None
+    """Limit of one launch; a job that reaches it goes on in the next."""
