@@ -52,7 +52,7 @@ def test_a_second_scheduler_is_refused(tmp_path: Path) -> None:
     assert f"another scheduler (process {os.getpid()})" in said
 
 
-def test_a_first_start_without_its_engine_fails_in_one_line(
+def test_a_first_start_without_its_backend_fails_in_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(LocalExecutor, "nodes", lambda self: None)

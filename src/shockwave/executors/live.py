@@ -62,7 +62,7 @@ class LiveExecutor(Executor):
 
     @abstractmethod
     def nodes(self) -> tuple[Node, ...] | None:
-        """The nodes that are up now; None while what runs the jobs does not answer."""
+        """The nodes that are up now; None while the backend does not answer."""
 
     @abstractmethod
     def shutdown(self, stop_jobs: bool) -> None:

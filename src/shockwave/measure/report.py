@@ -22,6 +22,7 @@ from shockwave.measure.history import RunHistory
 from shockwave.measure.table import comparison_table
 from shockwave.model.errors import InputError
 from shockwave.model.files import atomic_writer
+from shockwave.model.view import Floats
 from shockwave.predict.oracle import Oracle
 
 Run = tuple[Mapping[str, Any], RunHistory]
@@ -215,7 +216,25 @@ def _over_time(names: Sequence[str], histories: Sequence[RunHistory]) -> str:
     edges = charts.time_edges(horizon)
     active = [series.active_jobs(history, edges) for history in histories]
     most = max(1.0, max(float(counts.max()) for counts in active))
+    count = charts.Axis(0.0, most, count_ticks(most, 3), unit="count", text=lambda y: f"{y:,.0f}")
     titles = ("GPUs in use", "Jobs in the system, and of them waiting")
+
+    def chart(
+        position: int,
+        label: str,
+        areas: Sequence[charts.Area],
+        y_axis: charts.Axis,
+        ceiling: Floats | None = None,
+    ) -> str:
+        broad, narrow = (
+            charts.area_chart(
+                areas, edges, position, x_ticks=time_ticks(horizon, ticks), y_axis=y_axis,
+                label=f"{label} under {names[position]}", ceiling=ceiling, width=width,
+            )
+            for ticks, width in ((7, 540), (4, 340))
+        )  # fmt: skip
+        return _for_both_widths(broad, narrow)
+
     rows = ['<div class="head"></div>', *(f'<div class="head">{title}</div>' for title in titles)]
     for position, (name, history) in enumerate(zip(names, histories, strict=True)):
         gpus = max(history.gpus, 1)
@@ -223,38 +242,20 @@ def _over_time(names: Sequence[str], histories: Sequence[RunHistory]) -> str:
         ceiling = series.gpus_up(history, edges) / gpus if changes else None
         peak = 1.0 if ceiling is None else max(1.0, float(ceiling.max()))
         share = charts.Axis(0.0, peak, (0.0, 0.5, 1.0), unit="share", text=lambda y: f"{y:.0%}")
-        count = charts.Axis(
-            0.0, most, count_ticks(most, 3), unit="count", text=lambda y: f"{y:,.0f}"
+        waiting = (active[position] - series.running_jobs(history, edges)).clip(min=0.0)
+        in_use = charts.Area("in use", series.busy_gpus(history, edges) / gpus)
+        both = (charts.Area("in the system", active[position]),
+                charts.Area("waiting", waiting, strong=True))  # fmt: skip
+        drawn = (
+            chart(position, "GPUs in use", [in_use], share, ceiling),
+            chart(position, "Jobs in the system", both, count),
         )
-        waiting = active[position] - series.running_jobs(history, edges)
-        in_use = [charts.Area("in use", series.busy_gpus(history, edges) / gpus)]
-        jobs = [
-            charts.Area("in the system", active[position]),
-            charts.Area("waiting", waiting.clip(min=0.0), strong=True),
-        ]
-        charts_of_it = [
-            _for_both_widths(
-                *(
-                    charts.area_chart(
-                        areas, edges, position, x_ticks=time_ticks(horizon, ticks), y_axis=axis,
-                        label=f"{label} under {name}", ceiling=limit, width=width,
-                    )
-                    for ticks, width in ((7, 540), (4, 340))
-                )
-            )
-            for areas, axis, label, limit in (
-                (in_use, share, "GPUs in use", ceiling), (jobs, count, "Jobs in the system", None),
-            )
-        ]  # fmt: skip
-        rows.append(
-            f'<div class="row" data-policy="{position}">'
-            f'<div class="who">{swatch(position)}{escape(name)}</div>'
-            + "".join(
-                f'<div><div class="head each">{title}</div>{chart}</div>'
-                for title, chart in zip(titles, charts_of_it, strict=True)
-            )
-            + "</div>"
+        cells = "".join(
+            f'<div><div class="head each">{title}</div>{svg}</div>'
+            for title, svg in zip(titles, drawn, strict=True)
         )
+        who = f'<div class="who">{swatch(position)}{escape(name)}</div>'
+        rows.append(f'<div class="row" data-policy="{position}">{who}{cells}</div>')
     caption = (
         "Left: the share of GPUs that jobs held, restarts included. A high plateau that falls "
         "steeply at the end is good; a long low tail is time in which a few jobs kept the cluster "

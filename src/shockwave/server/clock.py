@@ -1,4 +1,4 @@
-"""Real time, which has to be waited for, and a wait that can be ended."""
+"""The clock of live runs: real time, and a wait that another thread can end."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from shockwave.engine.clock import Clock
 _LONGEST_WAIT_SECONDS = 3600.0
 
 
-class Interrupted(Exception):  # noqa: N818  (not an error: the scheduler was asked to end)
-    """The wait was ended by :meth:`RealClock.interrupt`."""
+class Interrupted(Exception):  # noqa: N818  (no error: the scheduler was asked to end)
+    """Somebody called :meth:`RealClock.interrupt`."""
 
 
 class RealClock(Clock):
-    """Seconds since the run's origin. Never goes back, whatever is done to the wall clock.
+    """Seconds since the run began. They never go back, even if the machine's clock is set back.
 
-    ``not_before`` is the time of the last event of the journal: a clock that was set back
-    between two starts must not let time repeat.
+    ``not_before`` is the time of the last event of the journal: the clock starts there if the
+    machine's clock was set back since that event.
     """
 
     def __init__(

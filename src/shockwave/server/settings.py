@@ -279,7 +279,8 @@ class Setting:
     @property
     def default(self) -> str:
         """As it is written; empty where nothing is set by default, or what depends on the place."""
-        value = None if self.field.default_factory else self.field.default
+        is_fixed = not (self.field.default_factory or self.field.is_required())
+        value = self.field.default if is_fixed else None
         if isinstance(value, bool | float):
             return f"{value:g}" if isinstance(value, float) else str(value).lower()
         return "" if value is None else str(value)
