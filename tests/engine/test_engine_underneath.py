@@ -223,7 +223,7 @@ def test_policies_see_and_use_what_others_leave() -> None:
     assert (busy[100.0], busy[200.0]) == (6, 4)
 
 
-@pytest.mark.parametrize("policy", policies.available())
+@pytest.mark.parametrize("policy", policies.names())
 @pytest.mark.parametrize("seed", [0, 1])
 def test_every_policy_copes_with_others_that_come_and_go(policy: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -362,7 +362,7 @@ def test_gangs_stay_that_the_policy_likes_better_or_whose_leaving_would_not_help
     assert engine.stopped == []
 
 
-@pytest.mark.parametrize("policy", policies.available())
+@pytest.mark.parametrize("policy", policies.names())
 @pytest.mark.parametrize("seed", [0, 1])
 def test_no_gpu_idles_for_want_of_a_gang_that_cannot_be_placed(
     policy: str, seed: int, monkeypatch: pytest.MonkeyPatch

@@ -9,7 +9,7 @@ import pytest
 
 from shockwave.executors import live
 from shockwave.executors.local import LocalExecutor
-from shockwave.model import plugins
+from shockwave.model import registry
 from shockwave.model.cluster import Node
 from shockwave.model.command import Command
 from shockwave.model.errors import InputError
@@ -37,10 +37,10 @@ def test_the_local_one_is_built_in(tmp_path: Path) -> None:
 
 
 def test_another_package_brings_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    point = EntryPoint("elsewhere", "somewhere:Elsewhere", live.GROUP)
+    point = EntryPoint("elsewhere", "somewhere:Elsewhere", live.EXECUTORS.group)
     monkeypatch.setattr(EntryPoint, "load", lambda self: Elsewhere)
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [point])
-    assert live.available() == ["local", "slurm", "ray", "elsewhere"]
+    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
+    assert live.names() == ["local", "slurm", "ray", "elsewhere"]
     executor = live.create("elsewhere", site(tmp_path))
     assert isinstance(executor, Elsewhere)
     executor.shutdown(stop_jobs=False)

@@ -21,11 +21,11 @@ def is_clairvoyant(policy: str) -> bool:
     return predictors.create(name, truth=TraceTruth([])).clairvoyant
 
 
-SCHEDULERS = [name for name in registry.available() if not is_clairvoyant(name)]
+SCHEDULERS = [name for name in registry.names() if not is_clairvoyant(name)]
 
 
 def test_only_the_oracle_is_clairvoyant() -> None:
-    assert set(registry.available()) - set(SCHEDULERS) == {"srtf-oracle"}
+    assert set(registry.names()) - set(SCHEDULERS) == {"srtf-oracle"}
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)

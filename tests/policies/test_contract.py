@@ -18,7 +18,7 @@ def contract(name: str) -> type[PolicyContract]:
     return TestBuiltIn
 
 
-for _name in registry.available():
+for _name in registry.names():
     globals()[f"Test_{_name.replace('-', '_')}"] = contract(_name)
 
 
@@ -27,7 +27,7 @@ def test_all_policies_of_the_design_are_there() -> None:
         "themis", "gavel", "allox", "ossp", "mst", "gandiva-fair", "tiresias", "srtf", "las",
         "fifo", "srtf-oracle",
     }  # fmt: skip
-    assert expected <= set(registry.available())
+    assert expected <= set(registry.names())
 
 
 def test_an_unknown_policy_is_an_error_that_lists_the_known_ones() -> None:

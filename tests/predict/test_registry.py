@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shockwave.model import plugins
+from shockwave.model import registry as model_registry
 from shockwave.model.errors import InputError
 from shockwave.model.job import Regime
 from shockwave.predict import registry
@@ -38,7 +38,7 @@ def test_predictors_do_not_share_experience() -> None:
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(InputError, match=r"unknown predictor \(got 'crystal'\).*restatement"):
+    with pytest.raises(InputError, match=r"no such predictor \(got 'crystal'\).*restatement"):
         registry.create("crystal")
 
 
@@ -53,9 +53,9 @@ class _Installed(Reactive):
 
 @pytest.mark.parametrize(("target", "fits"), [(_Installed, True), (dict, False)])
 def test_third_parties_add_theirs(monkeypatch: pytest.MonkeyPatch, target: Any, fits: bool) -> None:
-    entry = EntryPoint("installed", "somewhere:Installed", registry.GROUP)
+    entry = EntryPoint("installed", "somewhere:Installed", registry.PREDICTORS.group)
     monkeypatch.setattr(EntryPoint, "load", lambda self: target)
-    monkeypatch.setattr(plugins, "entry_points", lambda **query: [entry])
+    monkeypatch.setattr(model_registry, "entry_points", lambda **query: [entry])
     assert "installed" in registry.names()
     if fits:
         assert isinstance(registry.create("installed"), _Installed)

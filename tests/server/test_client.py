@@ -87,9 +87,9 @@ def test_a_command_is_submitted_with_flags_of_its_own(
     assert submission.epoch_seconds == {32: 4.5}
     assert submission.env == {"DATA": "/data=x"}
     assert submission.workdir == str(tmp_path)
-    assert submission.slurm is not None
-    assert submission.slurm.given() == {"partition": "gpu,debug", "constraint": "v100|a100"}
-    assert command_of(submission, "token").options == submission.slurm.given()
+    options = {"partition": "gpu,debug", "constraint": "v100|a100"}
+    assert submission.sections == {"slurm": options}
+    assert command_of(submission, "token").options == options
 
 
 def test_a_file_is_submitted_and_flags_win_over_it(

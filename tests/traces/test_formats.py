@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shockwave.model import plugins
+from shockwave.model import registry
 from shockwave.model.errors import InputError, TraceError
 from shockwave.traces import Mix, available, generate, load, native
 
@@ -90,7 +90,7 @@ def test_a_recipe_is_generated_and_a_seed_given_apart_wins() -> None:
 
 
 def test_the_native_format_needs_no_installed_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plugins, "entry_points", lambda group: ())
+    monkeypatch.setattr(registry, "entry_points", lambda group: ())
     assert list(available()) == ["native"]
     assert load(GOLDEN)
 
@@ -104,7 +104,7 @@ def test_an_unknown_suffix_lists_the_formats(tmp_path: Path) -> None:
 
 
 def test_an_unknown_format_lists_the_formats() -> None:
-    with pytest.raises(InputError, match=r"unknown trace format \(got 'x'\)\. Known .* native"):
+    with pytest.raises(InputError, match=r"no such trace format \(got 'x'\)\. There are: native"):
         load(GOLDEN, format="x")
 
 

@@ -11,6 +11,7 @@ from shockwave.cli.config import config
 from shockwave.cli.predict import predict
 from shockwave.cli.replay import replay
 from shockwave.cli.serve import serve
+from shockwave.cli.settings_flags import SettingsCommand
 from shockwave.cli.simulate import simulate
 from shockwave.cli.token import token
 from shockwave.version import __version__
@@ -25,10 +26,10 @@ app = typer.Typer(
 app.command()(simulate)
 app.command()(predict)
 app.add_typer(trace.app, name="trace")
-app.command()(serve)
+app.command(cls=SettingsCommand)(serve)
 live.register(app)
 app.command()(replay)
-app.command()(config)
+app.command(cls=SettingsCommand)(config)
 app.command()(token)
 
 

@@ -88,7 +88,7 @@ def simulate(
 ) -> None:
     """Simulate a workload under one or several policies and compare them."""
     with one_line_errors():
-        names = list(dict.fromkeys(policy or policies.available()))
+        names = list(dict.fromkeys(policy or policies.names()))
         for name in names:
             policies.create(name)  # a wrong name is an error before anything runs
         if predictor is not None and predictor not in predictors.names():

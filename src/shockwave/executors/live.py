@@ -1,25 +1,25 @@
 """Live executors by name: the built-in ones, and those that other packages bring.
 
 A package adds an executor by an entry point in the group ``shockwave.executors`` whose value
-is a subclass of :class:`LiveExecutor`, and ``shockwave serve --executor NAME`` uses it.
+is a subclass of :class:`LiveExecutor`, and ``shockwave serve --executor NAME`` uses it. A class
+that no package offers is named directly: ``--executor my_package.my_module:MyExecutor``.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from importlib import import_module
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypeVar
 
 from shockwave.engine.executor import Executor
+from shockwave.executors import options
 from shockwave.model.cluster import Node
 from shockwave.model.command import Command
-from shockwave.model.errors import InputError
-from shockwave.model.plugins import plug_ins
+from shockwave.model.registry import Registry
 
-GROUP = "shockwave.executors"
+Kind = TypeVar("Kind", bound=options.SiteOptions)
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,28 @@ class Site:
     origin_unix: float  # the unix time of second 0
     clock: Callable[[], float]  # unix seconds, never set back
     grace_seconds: float  # between asking a job to stop and killing it
-    start_seconds: float = 60.0  # that an engine may take to start a gang, then it is withdrawn
-    options: Mapping[str, str] = field(default_factory=dict)  # settings of the executor's own
+    start_seconds: float = 60.0  # that a gang may take to start, then it is withdrawn
+    options: options.SiteOptions | None = None  # of the executor; None: all at their defaults
+
+    def options_as(self, kind: type[Kind]) -> Kind:
+        """The executor's own options, of the kind that it declares."""
+        if self.options is None:
+            return kind()
+        if not isinstance(self.options, kind):
+            raise TypeError(f"expected {kind.__name__}, not {type(self.options).__name__}")
+        return self.options
 
 
 class LiveExecutor(Executor):
-    """Runs real jobs in real time."""
+    """Runs real jobs in real time.
+
+    ``name`` is also the prefix of the flags that are made from :attr:`SiteOptions`
+    (``--NAME-option``) and the section of the configuration and of a job file with its options.
+    """
 
     name: ClassVar[str]
+    SiteOptions: ClassVar[type[options.SiteOptions]] = options.SiteOptions
+    JobOptions: ClassVar[type[options.JobOptions]] = options.JobOptions
 
     @classmethod
     @abstractmethod
@@ -48,40 +62,27 @@ class LiveExecutor(Executor):
 
     @abstractmethod
     def nodes(self) -> tuple[Node, ...] | None:
-        """The nodes that are up now; None while the engine does not answer."""
+        """The nodes that are up now; None while the backend does not answer."""
 
     @abstractmethod
     def shutdown(self, stop_jobs: bool) -> None:
         """Ends the executor: with its jobs, which may save, or without, and they run on."""
 
 
-_BUILT_IN = {
-    "local": "shockwave.executors.local:LocalExecutor",
-    "slurm": "shockwave.executors.slurm:SlurmExecutor",
-    "ray": "shockwave.executors.ray.executor:RayExecutor",
-}
+EXECUTORS = Registry(
+    "executor",
+    "shockwave.executors",
+    LiveExecutor,
+    {
+        "local": "shockwave.executors.local:LocalExecutor",
+        "slurm": "shockwave.executors.slurm:SlurmExecutor",
+        "ray": "shockwave.executors.ray.executor:RayExecutor",
+    },
+)
 
-
-def available() -> list[str]:
-    """The names of all live executors, built-in ones first."""
-    others = [name for name in plug_ins(GROUP, LiveExecutor) if name not in _BUILT_IN]
-    return [*_BUILT_IN, *others]
+names = EXECUTORS.names
 
 
 def create(name: str, site: Site) -> LiveExecutor:
     """The executor by name. Raises :class:`InputError` naming what exists."""
-    if name in _BUILT_IN:
-        return _built_in(name).at(site)
-    plug_in = plug_ins(GROUP, LiveExecutor).get(name)
-    if plug_in is None:
-        raise InputError(
-            "no such executor", value=name, hint=f"There are: {', '.join(available())}"
-        )
-    return plug_in.create(lambda executor: executor.at(site))
-
-
-def _built_in(name: str) -> type[LiveExecutor]:
-    """Imported when it is asked for: it is a subclass of what is here."""
-    module, _, attribute = _BUILT_IN[name].partition(":")
-    executor: type[LiveExecutor] = getattr(import_module(module), attribute)
-    return executor
+    return EXECUTORS.create(name, lambda executor: executor.at(site))

@@ -1,29 +1,29 @@
-"""Predictors by name. Third parties add theirs under the entry point group below."""
+"""Predictors by name: the built-in ones, and those that other packages bring.
+
+A package adds a predictor by an entry point in the group ``shockwave.predictors``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from shockwave.model.errors import InputError
-from shockwave.model.plugins import plug_ins
+from shockwave.model.registry import Registry
 from shockwave.predict.base import Predictor
-from shockwave.predict.bayesian import Bayesian
 from shockwave.predict.oracle import Oracle, Truth
-from shockwave.predict.reactive import Reactive
-from shockwave.predict.restatement import Restatement
-from shockwave.predict.shares import EqualShares
 
-GROUP = "shockwave.predictors"
+PREDICTORS = Registry(
+    "predictor",
+    "shockwave.predictors",
+    Predictor,
+    {
+        "restatement": "shockwave.predict.restatement:Restatement",
+        "equal-shares": "shockwave.predict.shares:EqualShares",
+        "bayesian": "shockwave.predict.bayesian:Bayesian",
+        "reactive": "shockwave.predict.reactive:Reactive",
+        "oracle": "shockwave.predict.oracle:Oracle",
+    },
+)
 
-_BUILT_IN: dict[str, Callable[[], Predictor]] = {
-    predictor.name: predictor for predictor in (Restatement, EqualShares, Bayesian, Reactive)
-}
-
-
-def names() -> tuple[str, ...]:
-    """Every predictor that :func:`create` knows, built in and installed."""
-    built_in = (*_BUILT_IN, Oracle.name)
-    return (*built_in, *(name for name in plug_ins(GROUP, Predictor) if name not in built_in))
+names = PREDICTORS.names
 
 
 def create(name: str, *, truth: Truth | None = None) -> Predictor:
@@ -31,7 +31,10 @@ def create(name: str, *, truth: Truth | None = None) -> Predictor:
 
     Raises :class:`InputError` for a name that is unknown, and for the oracle without truth.
     """
-    if name == Oracle.name:
+
+    def make(predictor: type[Predictor]) -> Predictor:
+        if not issubclass(predictor, Oracle):
+            return predictor()
         if truth is None:
             raise InputError(
                 "the oracle needs the true future of every job",
@@ -39,12 +42,6 @@ def create(name: str, *, truth: Truth | None = None) -> Predictor:
                 value=name,
                 hint="It exists in simulations only; use restatement elsewhere",
             )
-        return Oracle(truth)
-    if name in _BUILT_IN:
-        return _BUILT_IN[name]()
-    plug_in = plug_ins(GROUP, Predictor).get(name)
-    if plug_in is None:
-        raise InputError(
-            "unknown predictor", place="predictor", value=name, hint=f"Known: {', '.join(names())}"
-        )
-    return plug_in.create()
+        return predictor(truth)
+
+    return PREDICTORS.create(name, make)

@@ -32,7 +32,7 @@ def site_of(
         clock=lambda: origin_unix + clock.now(),
         grace_seconds=config.grace_seconds,
         start_seconds=config.start_seconds,
-        options=config.engine_options,
+        options=config.site_options,
     )
 
 

@@ -76,7 +76,7 @@ class Service:
         self._archived_at = -_ARCHIVE_EVERY_SECONDS
         self.desk = Desk(
             executor=self.config.executor,
-            slots=self.config.slots if self.config.executor == "local" else None,
+            slots=None if self.config.discovers_nodes else self.config.slots,
             state_dir=self.config.state_dir,
             store=self._store,
             clock=self._clock,

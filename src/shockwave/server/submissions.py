@@ -13,9 +13,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from shockwave.executors.live import EXECUTORS
 from shockwave.model.command import Command
 from shockwave.model.errors import InputError, JournalError
 from shockwave.model.job import JobSpec
+from shockwave.server.job_sections import check_for_executor
 from shockwave.server.records import Submission
 
 SECRET_FILE = "secret"
@@ -38,12 +40,7 @@ def checked(submission: Submission, *, gpus: int, executor: str) -> Submission:
 
     ``gpus`` are those of the cluster, ``executor`` what runs its jobs.
     """
-    if submission.slurm is not None and executor != "slurm":
-        raise InputError(
-            f"this scheduler runs jobs by its {executor} executor, not by Slurm",
-            place="slurm",
-            hint="Leave out the options of Slurm",
-        )
+    check_for_executor(submission.sections, EXECUTORS.load(executor))
     if submission.gpus > gpus:
         raise InputError(
             f"the cluster has {gpus} GPU slots, the job needs more at once",
@@ -150,5 +147,9 @@ def command_of(submission: Submission, token: str) -> Command:
         argv=tuple(submission.command),
         workdir=submission.workdir,
         env={**submission.env, "SHOCKWAVE_TOKEN": token},
-        options={} if submission.slurm is None else submission.slurm.given(),
+        options={
+            name: str(value)
+            for section in submission.sections.values()  # one at most, the executor's
+            for name, value in section.items()
+        },
     )

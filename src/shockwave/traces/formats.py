@@ -18,36 +18,32 @@ from pathlib import Path
 
 from shockwave.model.errors import InputError, ShockwaveError, TraceError
 from shockwave.model.job import TraceJob
-from shockwave.model.plugins import PlugIn, plug_ins
+from shockwave.model.registry import Registry
 from shockwave.traces.base import TraceFormat
 from shockwave.traces.generator import generate
-from shockwave.traces.native import NativeFormat
 from shockwave.traces.recipe import is_recipe, parse_recipe
 
-GROUP = "shockwave.traces"
-
-_BUILT_IN: tuple[type[TraceFormat], ...] = (NativeFormat,)
+FORMATS = Registry(
+    "trace format",
+    "shockwave.traces",
+    TraceFormat,
+    {"native": "shockwave.traces.native:NativeFormat"},
+)
 
 
 @dataclass(frozen=True)
 class FormatEntry:
-    """A format by name: built in, or a plug-in that is not imported yet."""
+    """A format by name; it is imported when it is used."""
 
     name: str
-    provider: str
-    origin: type[TraceFormat] | PlugIn[TraceFormat]
+
+    @property
+    def provider(self) -> str:
+        return FORMATS.provider(self.name)
 
     def load(self) -> TraceFormat:
         """The format itself. Raises :class:`InputError` that names the plug-in if it is broken."""
-        cls = self.origin if isinstance(self.origin, type) else self.origin.load_class()
-        try:
-            return cls()
-        except Exception as error:  # whatever a stranger's class raises
-            raise InputError(
-                f"cannot be used: {_one_line(error)}",
-                source=self._described(),
-                hint=f"Repair or uninstall {self.provider}",
-            ) from error
+        return FORMATS.create(self.name)
 
     def read(self, path: Path) -> list[TraceJob]:
         """The jobs of the file by arrival, checked to be what the rest of Shockwave relies on."""
@@ -85,10 +81,7 @@ def available() -> dict[str, FormatEntry]:
 
     A plug-in cannot take the name of a built-in format.
     """
-    formats = {cls.name: FormatEntry(cls.name, "shockwave-scheduler", cls) for cls in _BUILT_IN}
-    for name, plug_in in plug_ins(GROUP, TraceFormat).items():
-        formats.setdefault(name, FormatEntry(name, plug_in.provider, plug_in))
-    return formats
+    return {name: FormatEntry(name) for name in FORMATS.names()}
 
 
 def load(
@@ -103,17 +96,14 @@ def load(
         mix = parse_recipe(str(source))
         return generate(mix if seed is None else replace(mix, seed=seed))
     path = Path(source)
-    formats = available()
     if format is not None:
-        if format not in formats:
-            raise InputError("unknown trace format", value=format, hint=_known(formats.values()))
-        return formats[format].read(path)
+        return FormatEntry(format).read(path)
     if not path.exists():
         hint = "Name a trace file, or a workload such as generated:jobs=120"
         raise TraceError("no such file", source=str(source), hint=hint)
     if path.is_dir():
         raise TraceError("is a folder, expected a trace file", source=str(source))
-    return _by_suffix(path, formats).read(path)
+    return _by_suffix(path, available()).read(path)
 
 
 def _by_suffix(path: Path, formats: dict[str, FormatEntry]) -> FormatEntry:

@@ -10,6 +10,7 @@ import pytest
 from tests.executors.local import harness as local
 from tests.executors.slurm import harness
 
+from shockwave.executors.slurm.options import SlurmSiteOptions
 from shockwave.model.cluster import Node
 from shockwave.model.command import Command
 from shockwave.model.events import (
@@ -125,7 +126,7 @@ def test_options_of_the_site_and_of_the_job(cluster: SlurmCluster, tmp_path: Pat
             "short": _with(slow, partition="short", account="vision", cpus_per_gpu="3"),
             "fast": _with(slow, constraint="nvlink"),
         }
-        site = {"slurm_account": "everybody", "slurm_partition": "gpus"}
+        site = SlurmSiteOptions(account="everybody", partition="gpus")
         with harness.executor(cluster, tmp_path, commands, options=site) as executor:
             assert executor.nodes() is not None
             assert executor.nodes_for(local.spec("plain")) is None
@@ -162,7 +163,7 @@ def test_what_slurm_refuses_is_told_in_its_words(cluster: SlurmCluster, tmp_path
 
 
 def test_a_node_without_the_right_python_is_told(cluster: SlurmCluster, tmp_path: Path) -> None:
-    wrong = {"slurm_python": "/nowhere/python3"}
+    wrong = SlurmSiteOptions(python="/nowhere/python3")
     commands = {"a": local.tiny(tmp_path)}
     with harness.executor(cluster, tmp_path, commands, options=wrong) as executor:
         watch = harness.watch(executor)

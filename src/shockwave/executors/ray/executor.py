@@ -36,6 +36,7 @@ from shockwave.executors.live import Site
 from shockwave.executors.ray.client import RayClient
 from shockwave.executors.ray.cluster import RayCluster, RayNode
 from shockwave.executors.ray.gang import RayGang, Seat
+from shockwave.executors.ray.options import RaySiteOptions
 from shockwave.executors.ray.own_head import OwnHead
 from shockwave.model.cluster import Node
 from shockwave.model.command import Command
@@ -53,6 +54,7 @@ class RayExecutor(GangExecutor):
     """
 
     name: ClassVar[str] = "ray"
+    SiteOptions = RaySiteOptions
 
     def __init__(
         self,
@@ -104,7 +106,7 @@ class RayExecutor(GangExecutor):
             site.state_dir,
             site.command_of,
             site.origin_unix,
-            address=site.options.get("ray_address"),
+            address=site.options_as(RaySiteOptions).address,
             gpus=sum(node.gpus for node in site.nodes),
             start_seconds=site.start_seconds,
             settings=GangSettings(grace_seconds=site.grace_seconds),

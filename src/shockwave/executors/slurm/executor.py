@@ -10,7 +10,7 @@ import logging
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +35,8 @@ from shockwave.executors.slurm.look import Look, look
 from shockwave.executors.slurm.names import LaunchName, site_of
 from shockwave.executors.slurm.news import NodeNews
 from shockwave.executors.slurm.nodes import Health, SlurmNode
-from shockwave.executors.slurm.script import OPTIONS, Submission
+from shockwave.executors.slurm.options import SlurmJobOptions, SlurmSiteOptions
+from shockwave.executors.slurm.script import Submission
 from shockwave.model.cluster import Node
 from shockwave.model.command import Command
 from shockwave.model.errors import ExecutorError
@@ -50,12 +51,13 @@ _SUBMITTERS = 16  # at a time: enough to keep Slurm's controller and the file sy
 class SlurmExecutor(GangExecutor):
     """Gangs on the nodes of a Slurm cluster that have GPUs.
 
-    ``options`` are the site's, by their names in the settings: ``slurm_partition``,
-    ``slurm_account``, ..., ``slurm_python``. A gang that Slurm does not start within
-    ``start_seconds`` is withdrawn. Raises :class:`ExecutorError` if Slurm is not installed.
+    ``options`` are the site's. A gang that Slurm does not start within ``start_seconds`` is
+    withdrawn. Raises :class:`ExecutorError` if Slurm is not installed.
     """
 
     name: ClassVar[str] = "slurm"
+    SiteOptions = SlurmSiteOptions
+    JobOptions = SlurmJobOptions
 
     def __init__(
         self,
@@ -64,19 +66,17 @@ class SlurmExecutor(GangExecutor):
         origin_unix: float,
         *,
         settings: GangSettings | None = None,
-        options: Mapping[str, str] | None = None,
+        options: SlurmSiteOptions | None = None,
         start_seconds: float = 60.0,
         client: SlurmClient | None = None,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        given = options or {}
+        given = options or SlurmSiteOptions()
         self._client = client or _client_here()
         self._start_seconds = start_seconds
-        self._python = given.get("slurm_python", sys.executable)
-        self._defaults = {
-            name: given[f"slurm_{name}"] for name in OPTIONS if f"slurm_{name}" in given
-        }
+        self._python = given.python or sys.executable
+        self._defaults = given.job_defaults()
         self._default_partition: str | None = None  # Slurm's; None before it was asked
         self._look: Look | None = None
         self._away: str | None = None
@@ -94,7 +94,7 @@ class SlurmExecutor(GangExecutor):
             site.command_of,
             site.origin_unix,
             settings=GangSettings(grace_seconds=site.grace_seconds),
-            options=site.options,
+            options=site.options_as(SlurmSiteOptions),
             start_seconds=site.start_seconds,
             clock=site.clock,
         )

@@ -1,4 +1,4 @@
-"""Packages that bring policies, predictors and trace formats, sound ones and broken ones."""
+"""Classes by name: built-in ones, and packages that bring theirs, sound ones and broken ones."""
 
 from __future__ import annotations
 
@@ -6,16 +6,21 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from shockwave.executors.live import EXECUTORS
 from shockwave.model.errors import InputError
-from shockwave.model.plugins import plug_ins
+from shockwave.model.registry import Registry
 from shockwave.policies import registry as policies
 from shockwave.policies.base import Policy
+from shockwave.policies.registry import POLICIES
 from shockwave.predict import registry as predictors
 from shockwave.predict.base import Predictor
+from shockwave.predict.registry import PREDICTORS
 from shockwave.traces import formats
+from shockwave.traces.formats import FORMATS
 
 Install = Callable[[str, str, str], None]
 
@@ -79,7 +84,7 @@ def good(install: Install) -> None:
 
 @pytest.mark.usefixtures("good")
 def test_plug_ins_are_found_and_made(tmp_path: Path) -> None:
-    assert "lifo" in policies.available()
+    assert "lifo" in policies.names()
     assert policies.create("lifo").name == "lifo"
     assert isinstance(policies.create("lifo"), Policy)
     assert "mood" in predictors.names()
@@ -92,14 +97,14 @@ def test_plug_ins_are_found_and_made(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("good")
 def test_plug_ins_are_not_imported_before_they_are_used() -> None:
-    policies.available()
+    policies.names()
     predictors.names()
     formats.available()
     assert "good_pack" not in sys.modules
 
 
 def test_without_plug_ins_there_are_none() -> None:
-    assert plug_ins("shockwave.no-such-group", Policy) == {}
+    assert Registry("policy", "shockwave.no-such-group", Policy, {}).names() == []
 
 
 @pytest.mark.usefixtures("good")
@@ -156,6 +161,41 @@ def test_a_plug_in_cannot_take_the_name_of_a_built_in(install: Install) -> None:
         GOOD,
     )
     assert policies.create("gavel").name == "gavel"
-    assert policies.available().count("gavel") == 1
+    assert policies.names().count("gavel") == 1
     assert predictors.create("reactive").name == "reactive"
     assert predictors.names().count("reactive") == 1
+
+
+@pytest.mark.parametrize(
+    "registry", [POLICIES, PREDICTORS, FORMATS, EXECUTORS], ids=lambda r: r.kind
+)
+def test_what_is_built_in_has_the_name_that_it_is_found_by(registry: Registry[Any]) -> None:
+    for name in registry.built_in:
+        assert registry.load(name).name == name
+        assert registry.provider(name) == "shockwave-scheduler"
+
+
+@pytest.mark.usefixtures("good")
+def test_a_class_is_named_directly(tmp_path: Path) -> None:
+    assert policies.create("good_pack:Lifo").name == "lifo"
+    assert predictors.create("good_pack:Mood").name == "mood"
+    assert [job.spec.id for job in formats.load(tmp_path, format="good_pack:One")] == ["only"]
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("no_such_module:Lifo", "cannot be loaded: ModuleNotFoundError.*PYTHONPATH"),
+        ("good_pack:Missing", "cannot be loaded: AttributeError"),
+        ("good_pack:Mood", r"is not a subclass of shockwave\.policies\.base\.Policy"),
+        ("good_pack:Abstract", "cannot be used: TypeError.*abstract"),
+        ("good pack:Lifo", r"no such policy.*There are: shockwave, .*my_package:MyClass"),
+    ],
+)
+@pytest.mark.usefixtures("good")
+def test_a_class_that_cannot_be_used_is_an_error_that_names_it(
+    reference: str, message: str
+) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        policies.create(reference)
+    assert repr(reference) in str(caught.value)
