@@ -1,4 +1,4 @@
-"""The seam between deciding and running: four verbs and a clock.
+"""The seam between deciding and running: three verbs and a clock.
 
 The loop orders, the executor obeys and reports. The simulated executor lives in virtual
 time, the live ones in real time; the loop cannot tell them apart.
@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 import numpy as np
 
@@ -41,15 +40,12 @@ class Launch:
     job: JobSpec
     placement: Placement
     attempt: int
-    lease_end: float
     known: Known | None = None  # None where the executor itself has seen everything so far
 
 
-class Signal(StrEnum):
-    """What a running job can be told."""
-
-    RENEW = "renew"  # the lease goes on, nothing restarts
-    CHECKPOINT = "checkpoint"  # save now, go on
+def _unknown() -> Floats:
+    """Filled with nan for every job."""
+    return np.empty(0)
 
 
 @dataclass(frozen=True)
@@ -62,6 +58,15 @@ class Progress:
     epoch_seconds: Floats  # measured in that configuration, nan where nothing was measured
     productive_seconds: Floats  # since the last poll; negative where a crash undid work
     held_seconds: Floats  # since the last poll, restarts included
+    restart_seconds: Floats = field(default_factory=_unknown)
+    """What the present launch took from its order until it trained; nan if unknown."""
+    unsaved_seconds: Floats = field(default_factory=_unknown)
+    """Work since the last checkpoint, which a crash would undo; nan if it never saved any."""
+
+    def __post_init__(self) -> None:
+        for name in ("restart_seconds", "unsaved_seconds"):
+            if getattr(self, name).size == 0:
+                object.__setattr__(self, name, np.full(len(self.handle), np.nan))
 
     @staticmethod
     def none() -> Progress:
@@ -83,10 +88,6 @@ class Executor(ABC):
     @abstractmethod
     def launch(self, launches: Sequence[Launch]) -> None:
         """Start these gangs."""
-
-    @abstractmethod
-    def signal(self, handles: Ints, signal: Signal, lease_end: float) -> None:
-        """Tell running jobs something; ``RENEW`` extends their lease to ``lease_end``."""
 
     @abstractmethod
     def stop(self, handles: Ints) -> None:
@@ -111,10 +112,10 @@ class Executor(ABC):
         return None
 
     def away(self) -> str | None:
-        """Why nothing can be ordered now: the engine underneath does not answer.
+        """Why nothing can be ordered now: the backend underneath does not answer.
 
-        What runs goes on running then, and ``signal`` and ``poll`` keep working. None as long
-        as orders can be carried out.
+        What runs goes on running then, and ``poll`` keeps working. None as long as orders can
+        be carried out.
         """
         return None
 

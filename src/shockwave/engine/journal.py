@@ -11,7 +11,7 @@ from typing import TextIO
 
 from shockwave.model.errors import JournalError
 from shockwave.model.events import Event, from_record, to_record
-from shockwave.model.files import atomic_writer
+from shockwave.protocol.files import atomic_writer
 
 
 class Journal(ABC):

@@ -17,7 +17,7 @@ import numpy as np
 from shockwave.engine.arrivals import Arrivals
 from shockwave.engine.assign import Assigner, Orders
 from shockwave.engine.clock import Clock, VirtualClock
-from shockwave.engine.executor import Executor, Launch, Signal
+from shockwave.engine.executor import Executor, Launch
 from shockwave.engine.intake import Intake
 from shockwave.engine.journal import Journal
 from shockwave.engine.retry import Retries
@@ -160,7 +160,6 @@ class RoundLoop:
 
     def _ride_out(self) -> bool:
         """Nothing can be ordered: what runs goes on, and the next round looks again."""
-        self._renew(self.state.running())
         self.round += 1
         self._last = None
         return True
@@ -170,7 +169,6 @@ class RoundLoop:
 
         Gangs run then only if others say that they hold all GPUs; they are left alone.
         """
-        self._renew(self.state.running())
         jobs_wait = len(self.state.table.active) > 0
         # Without jobs only an arrival matters: a run ends with its jobs, not with its nodes.
         change = self._next_change() if jobs_wait else self.intake.arrivals.next_arrival()
@@ -235,23 +233,14 @@ class RoundLoop:
     def _act(self, orders: Orders) -> None:
         if len(orders.stopped):
             self.executor.stop(orders.stopped)
-        self._renew(orders.continuing)
         if orders.placements:
             self.executor.launch([self._launch_order(*item) for item in orders.placements.items()])
-
-    def _renew(self, handles: Ints) -> None:
-        if len(handles):
-            self.executor.signal(handles, Signal.RENEW, self._lease_end)
-
-    @property
-    def _lease_end(self) -> float:
-        return (self.round + 1) * self.rounds.round_seconds
 
     def _launch_order(self, handle: int, placement: Placement) -> Launch:
         table = self.state.table
         attempt = int(table.starts[handle])
         known = table.known(handle) if self.intake.journal_progress else None
-        return Launch(handle, table.specs[handle], placement, attempt, self._lease_end, known)
+        return Launch(handle, table.specs[handle], placement, attempt, known)
 
     # 7. Record: orders before they are carried out, the round after.
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from shockwave.engine.executor import Executor, Launch, Poll, Progress, Signal
+from shockwave.engine.executor import Executor, Launch, Poll, Progress
 from shockwave.executors.faults import (
     Fault,
     JobCrash,
@@ -88,9 +88,6 @@ class SimulatedExecutor(Executor):
         handles = np.array([order.handle for order in launches], dtype=np.int64)
         self._overhead[handles] = self._restart_seconds
         self._running = np.concatenate([self._running, handles])
-
-    def signal(self, handles: Ints, signal: Signal, lease_end: float) -> None:
-        """Leases go on by themselves in virtual time, and nothing needs saving."""
 
     def stop(self, handles: Ints) -> None:
         self._running = self._running[~np.isin(self._running, handles)]

@@ -34,6 +34,7 @@ from shockwave.model.view import Floats, Ints
 _STOPPED = {
     StopReason.PREEMPTED: LeaseEnd.PREEMPTED,
     StopReason.CRASHED: LeaseEnd.CRASHED,
+    StopReason.KILLED: LeaseEnd.CRASHED,
     StopReason.NODE_LOST: LeaseEnd.NODE_LOST,
 }
 

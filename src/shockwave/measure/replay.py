@@ -239,7 +239,7 @@ def recorded_run(events: Sequence[Event]) -> RecordedRun:
                 _known(jobs, event.job).progress(event)
             case JobStopped():
                 _known(jobs, event.job).epochs_done = event.epochs_done
-                if event.reason is StopReason.CRASHED:
+                if event.reason in (StopReason.CRASHED, StopReason.KILLED):
                     crashes.append(JobCrash(event.time, event.job))
             case JobFinished():
                 _known(jobs, event.job).exclusive_seconds = event.exclusive_seconds

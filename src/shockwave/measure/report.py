@@ -21,8 +21,8 @@ from shockwave.measure.palette import stylesheet, swatch
 from shockwave.measure.svg import count_ticks, duration, escape, ratio_ticks, time_ticks
 from shockwave.measure.table import comparison_table
 from shockwave.model.errors import InputError
-from shockwave.model.files import atomic_writer
 from shockwave.predict.oracle import Oracle
+from shockwave.protocol.files import atomic_writer
 
 Run = tuple[Mapping[str, Any], RunHistory]
 

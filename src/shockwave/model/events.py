@@ -25,7 +25,8 @@ class StopReason(StrEnum):
     """Why a job's lease ended before the job did."""
 
     PREEMPTED = "preempted"
-    CRASHED = "crashed"
+    CRASHED = "crashed"  # by a fault of its own
+    KILLED = "killed"  # by somebody else, which is no fault of its own
     NODE_LOST = "node-lost"
 
 

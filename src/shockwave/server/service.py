@@ -7,7 +7,6 @@ the journal does not hold yet is asked again.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import threading
@@ -20,6 +19,7 @@ from typing import Any
 from shockwave.engine.arrivals import CancelJob, DrainNode, Request, ResumeNode
 from shockwave.model.command import Command
 from shockwave.model.errors import InputError, PolicyError
+from shockwave.protocol.reports import line_of
 from shockwave.server.clock import Interrupted, RealClock
 from shockwave.server.config import ServeConfig
 from shockwave.server.describe import JobFacts
@@ -260,14 +260,14 @@ class Service(SchedulerPort):
             )
         if generation > facts.starts:
             raise InputError("there was no such launch yet", place="generation", value=generation)
-        lines = "".join(json.dumps(report, separators=(",", ":")) + "\n" for report in reports)
+        lines = b"".join(line_of(report) for report in reports)
         path = self._files.reports(facts.id, generation)
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         except FileNotFoundError:
             raise Conflict("the launch is not prepared yet", place="job", value=job) from None
         with os.fdopen(descriptor, "ab", buffering=0) as file:
-            file.write(lines.encode())
+            file.write(lines)
 
     # What people look at.
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shockwave.executors.gangs.ledger import Entered, Ledger
-from shockwave.executors.gangs.reports import EVENTS, Report, ReportFile, parse
+from shockwave.protocol.reports import EVENTS, Report, ReportReader, parse
 
 
 def fold(*reports: tuple[str, int, int | None, float | None]) -> Ledger:
@@ -132,7 +132,7 @@ def test_no_line_can_hurt(line: bytes) -> None:
 
 def test_a_file_is_read_line_by_line_as_it_grows(tmp_path: Path) -> None:
     path = tmp_path / "reports-1.jsonl"
-    file = ReportFile(path)
+    file = ReportReader(path)
     assert list(file.new()) == []
     line = json.dumps({"event": "epoch", "time": 1.0, "epoch": 1})
     path.write_text(line + "\nnot a report\n" + line[:10])
@@ -147,7 +147,7 @@ def test_a_file_is_read_line_by_line_as_it_grows(tmp_path: Path) -> None:
 
 def test_a_line_without_end_does_not_fill_the_memory(tmp_path: Path) -> None:
     path = tmp_path / "reports-1.jsonl"
-    file = ReportFile(path)
+    file = ReportReader(path)
     path.write_bytes(b"x" * 3_000_000)
     assert list(file.new()) == []
     with path.open("ab") as growing:

@@ -8,16 +8,18 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.executors.local import harness
 
 from shockwave.engine.executor import Known
-from shockwave.executors.gangs.folder import JobFolder, Lease
-from shockwave.executors.gangs.supervisor.locks import open_lock, try_lock
+from shockwave.executors.gangs.folder import JobFolder
 from shockwave.model.errors import ExecutorError
 from shockwave.model.events import JobFinished, JobStopped, RegimeChanged, StopReason
+from shockwave.protocol.lease import Lease
+from shockwave.protocol.locks import open_lock, try_lock
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
@@ -59,8 +61,7 @@ def test_jobs_survive_the_scheduler_and_every_epoch_counts_once(tmp_path: Path) 
         harness.order("gang", handle=1, slots=(1, 2), epochs=8),
         harness.order("short", handle=2, slots=(3,), epochs=2),
     ]
-    long = orders[0]
-    orders[0] = type(long)(0, long.job, long.placement, 1, long.lease_end, known)
+    orders[0] = replace(orders[0], known=known)
     with harness.executor(root, {}, origin=origin) as executor:
         executor.adopt(orders)
         watch = harness.watch(executor)
@@ -199,7 +200,7 @@ def test_a_copy_that_was_replaced_behind_its_back_ends(tmp_path: Path) -> None:
         watch.launch([harness.order("a", epochs=1000)])
         watch.until(lambda: watch.epochs(0) >= 1)
         folder = JobFolder.of(tmp_path / "root", "a")
-        folder.write_lease(Lease(2, time.time() + 60))
+        folder.write_lease(Lease(2))
         watch.until(lambda: bool(watch.of(JobStopped)))
         assert folder.living_generations() == []
         lease = folder.lease()

@@ -12,7 +12,7 @@ from tests.executors.local import harness
 
 from shockwave.engine.arrivals import Arrivals, CancelJob, Request
 from shockwave.engine.clock import Clock
-from shockwave.engine.executor import Executor, Launch, Poll, Signal
+from shockwave.engine.executor import Executor, Launch, Poll
 from shockwave.engine.journal import MemoryJournal
 from shockwave.engine.loop import RoundLoop, Rounds
 from shockwave.engine.retry import Retries
@@ -130,9 +130,6 @@ class FinishesWhenStopped(Executor):
         self.news: list[JobFinished] = []
 
     def launch(self, launches: Sequence[Launch]) -> None:
-        pass
-
-    def signal(self, handles: Ints, signal: Signal, lease_end: float) -> None:
         pass
 
     def stop(self, handles: Ints) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 from tests.executors.local import harness as local
 from tests.executors.ray import harness
 
-from shockwave.engine.executor import Signal
 from shockwave.executors.ray.executor import RayExecutor
 from shockwave.model.cluster import Node
 from shockwave.model.events import (
@@ -198,7 +197,6 @@ def test_another_bridge_takes_the_place_of_one_that_was_killed_or_hangs(
             watch.until(lambda: executor.away() is None)
             assert executor.cluster.bridge_pid != before
             assert not _lives(before)
-        executor.signal(np.array([0]), Signal.RENEW, watch.lease_end)
         done = watch.epochs(0)
         watch.until(lambda: watch.epochs(0) > done)
         assert not watch.of(JobStopped)

@@ -1,7 +1,7 @@
-"""The verbs of an executor over gangs of real processes: what all engines have in common.
+"""The verbs of an executor over gangs of real processes: what all backends have in common.
 
 Everything between scheduler and job goes through files in the job's folder (see
-:mod:`shockwave.executors.gangs.folder`); a supervisor on every node does what takes time. So
+:mod:`shockwave.protocol`); a supervisor on every node does what takes time. So
 the verbs return at once, and a scheduler that is killed and comes back finds its gangs running,
 or reads how they ended.
 
@@ -17,16 +17,15 @@ import os
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from shockwave.engine.executor import Launch, Poll, Signal
+from shockwave.engine.executor import Launch, Poll
 from shockwave.executors.gangs.account import LiveJob, ProgressRow, columns
-from shockwave.executors.gangs.errors import EngineAway, LaunchError
-from shockwave.executors.gangs.folder import JobFolder, Lease
+from shockwave.executors.gangs.errors import BackendAway, LaunchError
+from shockwave.executors.gangs.folder import JobFolder
 from shockwave.executors.gangs.gang import Gang
 from shockwave.executors.gangs.launch import GangSettings, Start
 from shockwave.executors.gangs.outcome import Ending, Outcome, judge
@@ -36,6 +35,7 @@ from shockwave.model.command import Command
 from shockwave.model.errors import ExecutorError
 from shockwave.model.events import Event, JobFinished, JobStopped, RegimeChanged, StopReason
 from shockwave.model.view import Ints
+from shockwave.protocol.records import LaunchRecord
 
 logger = logging.getLogger(__name__)
 _Item = TypeVar("_Item")
@@ -43,20 +43,21 @@ _Item = TypeVar("_Item")
 _REASONS = {
     Outcome.STOPPED: StopReason.PREEMPTED,
     Outcome.CRASHED: StopReason.CRASHED,
+    Outcome.KILLED: StopReason.KILLED,
     Outcome.LOST: StopReason.NODE_LOST,
     # Nobody's fault: it waits like any preempted job, and no crash is counted.
     Outcome.NEVER_STARTED: StopReason.PREEMPTED,
 }
 _SUPERVISOR_MARGIN_SECONDS = 10.0  # beyond the grace period, then the executor kills them itself
 _GLANCE_SECONDS = 0.02
-_REFRESH_SECONDS = 1.0  # how often an engine is asked again while a launch waits
+_REFRESH_SECONDS = 1.0  # how often a backend is asked again while a launch waits
 
 
 class GangExecutor(LiveExecutor):
     """``root`` holds all state, one folder a job; one executor at a time may use it.
 
     ``command_of`` says what a job runs; whatever it raises is that job's crash.
-    ``origin_unix`` is the unix time of second 0: all times of the engine count from there.
+    ``origin_unix`` is the unix time of second 0: all times that the loop uses count from there.
     ``clock`` (unix seconds) and ``sleep`` are passed in. Raises :class:`ExecutorError` if
     ``root`` cannot be used.
     """
@@ -83,26 +84,26 @@ class GangExecutor(LiveExecutor):
         self._swept = False
         self._lock: int | None = take_root(self._root)
 
-    # What an engine adds.
+    # What a backend adds.
 
     @abstractmethod
     def _start(self, start: Start) -> Gang:
         """Starts a gang. May be called for several at once, each in a thread of its own.
 
-        Raises :class:`LaunchError` if it can never work, :class:`EngineAway` if the engine
+        Raises :class:`LaunchError` if it can never work, :class:`BackendAway` if the backend
         does not answer, and any other :class:`ExecutorError` if files could not be written.
         """
 
     @abstractmethod
-    def _find(self, order: Launch, folder: JobFolder, record: dict[str, Any]) -> Gang:
-        """The gang of an earlier scheduler; ``record`` is its launch record, maybe empty."""
+    def _find(self, order: Launch, folder: JobFolder, record: LaunchRecord | None) -> Gang:
+        """The gang of an earlier scheduler; ``record`` is None if it was never written."""
 
     @abstractmethod
     def _end_strays(self, expected: set[tuple[Path, int]]) -> None:
         """Asks gangs to stop that run below ``root`` but are not expected: folder, generation."""
 
     def _refresh(self) -> None:
-        """Asks the engine how things are; all gangs are judged by that until the next time."""
+        """Asks the backend how things are; all gangs are judged by that until the next time."""
 
     def _node_events(self, until: float) -> list[Event]:
         """What became of nodes since the last time; told after what became of their gangs."""
@@ -124,7 +125,7 @@ class GangExecutor(LiveExecutor):
         for gang in gangs:
             gang.terminate()
 
-    # The four verbs.
+    # The verbs.
 
     def launch(self, launches: Sequence[Launch]) -> None:
         """Starts gangs; each runs as soon as its GPUs are free.
@@ -136,23 +137,6 @@ class GangExecutor(LiveExecutor):
             self._sweep([])
         prepared = [self._prepared(order) for order in launches]
         self._start_all([start for start in prepared if start is not None])
-
-    def signal(self, handles: Ints, signal: Signal, lease_end: float) -> None:
-        """Rewrites leases. Jobs that do not run are passed over."""
-
-        def tell(handle: int) -> None:
-            job = self._by_handle.get(handle)
-            gang = job.gang if job is not None and job.running else None
-            lease = None if gang is None else gang.lease()
-            if gang is None or lease is None:
-                return
-            if signal is Signal.RENEW:
-                lease = replace(lease, lease_end=self._origin + lease_end)
-            else:
-                lease = replace(lease, checkpoint=lease.checkpoint + 1)
-            gang.folder.write_lease(lease, durable=False)
-
-        _for_each(handles.tolist(), tell)
 
     def stop(self, handles: Ints) -> None:
         gangs: list[Gang] = []
@@ -200,9 +184,9 @@ class GangExecutor(LiveExecutor):
         self._refresh()
         for order in launches:
             folder = JobFolder.of(self._root, order.job.id)
-            record = folder.launch_record(order.attempt) or {}
+            record = folder.launch(order.attempt)
             job = self._job(order)
-            job.begin(order.attempt, order.known, record.get("held_before"))
+            job.begin(order.attempt, order.known, record and record.held_before)
             job.adopted = True
             job.gang = self._find(order, folder, record)
         self._sweep(launches)
@@ -249,8 +233,7 @@ class GangExecutor(LiveExecutor):
         except LaunchError as error:
             job.refused = Ending(Outcome.CRASHED, str(error))
             return None
-        lease = Lease(order.attempt, self._origin + order.lease_end)
-        return Start(order, job, command, lease, self._clock())
+        return Start(order, job, command, self._settings, self._clock())
 
     def _try_to_start(self, start: Start) -> None:
         job = start.job
@@ -260,7 +243,7 @@ class GangExecutor(LiveExecutor):
             job.gang = self._start(start)
         except LaunchError as error:
             job.refused = Ending(Outcome.CRASHED, str(error))
-        except EngineAway as error:
+        except BackendAway as error:
             job.refused = Ending(Outcome.NEVER_STARTED, f"never started: {error}")
         except (ExecutorError, OSError) as error:
             job.refused = Ending(Outcome.NEVER_STARTED, f"never started: {error}")
@@ -287,15 +270,6 @@ class GangExecutor(LiveExecutor):
         if not command.argv:
             raise LaunchError("its command is empty")
         return command
-
-    def _protocol(self, start: Start) -> dict[str, str]:
-        """What every rank is told of its job."""
-        return {
-            "SHOCKWAVE_JOB": start.order.job.id,
-            "SHOCKWAVE_GENERATION": str(start.generation),
-            "SHOCKWAVE_DIR": str(start.folder.path),
-            "SHOCKWAVE_GRACE_SECONDS": str(self._settings.grace_seconds),
-        }
 
     # Looking.
 
