@@ -59,7 +59,7 @@ def test_the_log_of_a_whole_life(scheduler: FakeScheduler) -> None:
         scheduler.lease(stop=True)
         clock.now += 1.0
         assert job.should_stop()
-    assert [r["event"] for r in scheduler.reports()] == ["started", "epoch", "epoch", "stopped"]
+    assert scheduler.events() == ["started", "epoch", "epoch", "saved", "stopped"]
     assert scheduler.reports()[1] == {
         "time": 105.0,
         "event": "epoch",
@@ -194,7 +194,7 @@ def test_without_a_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             assert not job.should_stop()
             job.report(job.epochs_done + 1, batch_size=8, samples=1, loss=0.0)
             job.save({"launches": launch})
-            assert [r["event"] for r in job.reports] == ["started", "epoch"]
+            assert [r["event"] for r in job.reports] == ["started", "epoch", "saved"]
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoints"]
     assert len(list((tmp_path / "checkpoints").iterdir())) == 2
 

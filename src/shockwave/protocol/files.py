@@ -42,11 +42,20 @@ def atomic_bytes(path: Path, *, check: Callable[[], None]) -> Iterator[BinaryIO]
         check()
 
 
-def write_json(path: Path, record: Mapping[str, Any], *, durable: bool = True) -> None:
-    """Replaces ``path``; if ``durable`` it is on the disk then. Raises :class:`OSError`."""
+def write_json(
+    path: Path, record: Mapping[str, Any], *, durable: bool = True, private: bool = False
+) -> None:
+    """Replaces ``path``; if ``durable`` it is on the disk then. Raises :class:`OSError`.
+
+    A ``private`` file is for nobody else to read.
+    """
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags, 0o600 if private else 0o666)
+
     with (
         _replacing(path, durable=durable) as temporary,
-        temporary.open("w", encoding="utf-8") as file,
+        open(temporary, "w", encoding="utf-8", opener=opener) as file,
     ):
         json.dump({"protocol": VERSION, **record}, file)
         _finish(file, durable=durable)

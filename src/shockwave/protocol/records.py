@@ -127,4 +127,5 @@ class ExitRecord:
 
 def _known(cls: type[Any], record: dict[str, Any] | None) -> dict[str, Any]:
     """The fields that this version knows: a later one may write more."""
-    return {name: record[name] for name in cls.__dataclass_fields__ if name in (record or {})}
+    record = record or {}
+    return {name: record[name] for name in cls.__dataclass_fields__ if name in record}

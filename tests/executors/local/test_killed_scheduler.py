@@ -85,7 +85,7 @@ def test_jobs_survive_the_scheduler_and_every_epoch_counts_once(tmp_path: Path) 
 def test_a_launch_that_was_written_down_but_never_started_is_started_again(tmp_path: Path) -> None:
     folder = JobFolder.of(tmp_path / "root", "a")
     folder.create()
-    folder.write_lease(Lease(1, time.time() + 60))
+    folder.write_lease(Lease(1))
     with harness.executor(tmp_path / "root", {"a": harness.tiny(tmp_path)}) as executor:
         executor.adopt([harness.order("a")])
         watch = harness.watch(executor)
@@ -163,14 +163,14 @@ def test_one_scheduler_at_a_time(tmp_path: Path) -> None:
 def test_a_folder_of_another_run_is_left_alone(tmp_path: Path) -> None:
     folder = JobFolder.of(tmp_path / "root", "a")
     folder.create()
-    folder.write_lease(Lease(7, 0.0))
+    folder.write_lease(Lease(7))
     with harness.executor(tmp_path / "root", {"a": harness.tiny(tmp_path)}) as executor:
         watch = harness.watch(executor)
         watch.launch([harness.order("a")])
         watch.poll()
         (stop,) = watch.of(JobStopped)
         assert "is at launch 7 already" in stop.detail
-        assert folder.lease() == Lease(7, 0.0)
+        assert folder.lease() == Lease(7)
 
 
 def test_a_second_copy_waits_until_the_first_is_gone(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from tests.executors.local import harness as local
 from tests.executors.ray import harness
 
-from shockwave.executors.gangs.errors import EngineAway
+from shockwave.executors.gangs.errors import BackendAway
 from shockwave.executors.ray.client import RayClient
 from shockwave.executors.ray.cluster import RayCluster as View
 from shockwave.testing.ray_cluster import RayCluster
@@ -38,7 +38,7 @@ def view(cluster: RayCluster, tmp_path: Path) -> Iterator[View]:
     made = View(client)
     assert made.look(), made.trouble
     yield made
-    with suppress(EngineAway):
+    with suppress(BackendAway):
         made.end([GANG, NEXT])
     made.close()
 
@@ -143,7 +143,7 @@ def test_a_gang_outlives_the_bridge_that_started_it(view: View, folder: Path) ->
 def test_a_cluster_that_is_not_there_is_away(tmp_path: Path) -> None:
     client = RayClient("127.0.0.1:1", PREFIX, tmp_path / "bridge.log", connect_seconds=3.0)
     try:
-        with pytest.raises(EngineAway, match=r"not connected to Ray at 127\.0\.0\.1:1"):
+        with pytest.raises(BackendAway, match=r"not connected to Ray at 127\.0\.0\.1:1"):
             client.ask("look")
     finally:
         client.close()

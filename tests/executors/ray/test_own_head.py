@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from shockwave.executors.gangs.supervisor.files import read_json
-from shockwave.executors.gangs.supervisor.processes import is_same
 from tests.executors.local import harness as local
 from tests.executors.ray import harness
 
@@ -17,6 +15,8 @@ from shockwave.executors.gangs.launch import GangSettings
 from shockwave.executors.ray.executor import RayExecutor
 from shockwave.model.cluster import Node
 from shockwave.model.events import JobStopped
+from shockwave.protocol.files import read_json
+from shockwave.protocol.processes import is_same
 
 
 @pytest.fixture

@@ -109,7 +109,7 @@ def test_names_and_folders_may_hold_anything(cluster: SlurmCluster, tmp_path: Pa
         watch.launch([harness.order(name, (("n0", (0,)), ("n1", (0,))))])
         watch.until(lambda: bool(watch.of(JobFinished)))
         assert not watch.of(JobStopped)
-        assert (executor.folder(name) / "logs" / "supervisor.log").exists()
+        assert (executor.folder(name) / "logs" / "supervisor-0.log").exists()
 
 
 # Options.

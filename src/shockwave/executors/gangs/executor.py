@@ -186,7 +186,8 @@ class GangExecutor(LiveExecutor):
             folder = JobFolder.of(self._root, order.job.id)
             record = folder.launch(order.attempt)
             job = self._job(order)
-            job.begin(order.attempt, order.known, record and record.held_before)
+            held_before = None if record is None else record.held_before
+            job.begin(order.attempt, order.known, held_before)
             job.adopted = True
             job.gang = self._find(order, folder, record)
         self._sweep(launches)
