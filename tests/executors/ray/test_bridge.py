@@ -17,6 +17,7 @@ from tests.executors.ray import harness
 from shockwave.executors.gangs.errors import BackendAway
 from shockwave.executors.ray.client import RayClient
 from shockwave.executors.ray.cluster import RayCluster as View
+from shockwave.protocol.paths import JobPaths
 from shockwave.testing.ray_cluster import RayCluster
 
 PREFIX = "shockwave/test/"
@@ -53,8 +54,25 @@ def folder(tmp_path: Path) -> Path:
 
 def gang(view: View, folder: Path, *nodes: str, argv: list[str] | None = None) -> dict[str, object]:
     argv = argv or [sys.executable, "-c", SLEEPER]
-    parts = [{"ray_id": view.sight.nodes[node].ray_id, "gpus": 2, "argv": argv} for node in nodes]
-    return {"name": GANG, "folder": str(folder), "generation": 1, "parts": parts}
+    paths = JobPaths(folder)
+    parts = [
+        {
+            "node": node,
+            "ray_id": view.sight.nodes[node].ray_id,
+            "gpus": 2,
+            "argv": argv,
+            "log": str(paths.supervisor_log(part)),
+            "exit_file": str(paths.exit_file(1, part)),
+        }
+        for part, node in enumerate(nodes)
+    ]
+    return {
+        "name": GANG,
+        "folder": str(folder),
+        "launch_file": str(paths.launch_file(1)),
+        "generation": 1,
+        "parts": parts,
+    }
 
 
 def look_until(view: View, happened: Callable[[], bool]) -> None:

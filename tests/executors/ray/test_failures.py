@@ -21,6 +21,7 @@ from shockwave.model.events import (
     Placement,
     StopReason,
 )
+from shockwave.protocol.processes import start_ticks
 from shockwave.testing.executors import Watch
 from shockwave.testing.ray_cluster import RayCluster
 
@@ -70,7 +71,7 @@ def test_a_killed_supervisor_takes_its_ranks_along(cluster: RayCluster, tmp_path
         assert len(ranks) == 2
         harness.kill([supervisor])
         stop = only_stop(watch)
-        assert stop.reason is StopReason.CRASHED
+        assert stop.reason is StopReason.KILLED
         assert "watches over it" in stop.detail
         assert not any(map(_lives, ranks))
 
@@ -290,8 +291,4 @@ def test_gangs_that_nobody_knows_are_ended(cluster: RayCluster, tmp_path: Path) 
 
 
 def _lives(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
+    return start_ticks(pid) is not None
