@@ -204,6 +204,43 @@ def test_a_rank_that_dies_takes_its_gang_along(tmp_path: Path) -> None:
         assert JobFolder.of(tmp_path / "root", "a").living_generations() == []
 
 
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (signal.SIGKILL, StopReason.KILLED),
+        (signal.SIGINT, StopReason.KILLED),
+        (signal.SIGSEGV, StopReason.CRASHED),
+        (signal.SIGABRT, StopReason.CRASHED),
+    ],
+)
+def test_a_rank_that_others_kill_has_not_crashed(
+    tmp_path: Path, number: signal.Signals, reason: StopReason
+) -> None:
+    # What rank 1 does when its peer is gone says nothing about the cause.
+    peer = (
+        "import os, signal, time\n"
+        "if os.environ['RANK'] == '0':\n"
+        "    open('pid', 'w').write(str(os.getpid()))\n"
+        "    signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
+        "    time.sleep(600)\n"
+        "while not os.path.exists('pid'): time.sleep(0.01)\n"
+        "pid = int(open('pid').read())\n"
+        f"time.sleep(0.2); os.kill(pid, {int(number)})\n"
+        "try:\n"
+        "    while open(f'/proc/{pid}/stat').read().rpartition(')')[2].split()[0] != 'Z': pass\n"
+        "except OSError: pass\n"
+        "os._exit(7)"
+    )
+    commands = {"a": harness.script(tmp_path, peer)}
+    with harness.executor(tmp_path / "root", commands) as executor:
+        watch = harness.watch(executor)
+        watch.launch([harness.order("a", slots=(0, 1))])
+        watch.until(lambda: bool(watch.of(JobStopped)))
+        (stop,) = watch.of(JobStopped)
+        assert stop.reason is reason
+        assert f"rank 0 was killed by {number.name}" in stop.detail
+
+
 def test_what_a_job_leaves_behind_ends_with_it(tmp_path: Path) -> None:
     """A helper in a session of its own would keep the GPU."""
     leaves = (

@@ -123,6 +123,22 @@ def test_jobs_take_turns_survive_a_restart_and_finish_once(tmp_path: Path) -> No
     assert times == sorted(times)
 
 
+def test_a_job_that_is_killed_again_and_again_is_not_given_up(tmp_path: Path) -> None:
+    """Each time before it could make any progress, and more often than it may crash."""
+    origin = time.time()
+    dies = (
+        "import os, signal\n"
+        "if int(os.environ['SHOCKWAVE_GENERATION']) <= 4: os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    commands = {"a": harness.script(tmp_path, dies)}
+    with harness.executor(tmp_path / "root", commands, nodes=NODES, origin=origin) as executor:
+        loop, journal = make_loop(executor, Feed([harness.spec("a")]), origin)
+        harness.wait_until(lambda: not loop.step())
+    stops = [e.reason for e in journal.events if isinstance(e, JobStopped)]
+    assert stops == [StopReason.KILLED] * 4
+    assert [e.job for e in journal.events if isinstance(e, JobFinished)] == ["a"]
+
+
 class FinishesWhenStopped(Executor):
     """A job that was done at the very moment it was told to stop."""
 

@@ -111,7 +111,9 @@ def _failure(folder: JobFolder, records: Sequence[ExitRecord]) -> Ending:
         return Ending(Outcome.CRASHED, "its record does not say which rank failed")
     killed = [(rank, code) for rank, code in failed if -code in _SENT_BY_OTHERS and not starved]
     outcome = Outcome.KILLED if killed else Outcome.CRASHED
-    return Ending(outcome, _describe(folder, *(killed or failed)[0], starved))
+    # An exit code may be the answer to a peer's death; a signal is what it died of.
+    rank, code = min(killed or failed, key=lambda item: item[1] > 0)
+    return Ending(outcome, _describe(folder, rank, code, starved))
 
 
 def _describe(folder: JobFolder, rank: int, code: int, starved: bool) -> str:

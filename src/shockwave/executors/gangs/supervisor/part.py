@@ -51,6 +51,7 @@ _GLANCE_SECONDS = 0.5  # how often the lease is looked at; signals are noticed a
 _MEETING_SECONDS = 0.1  # how often is looked whether the first part has started
 _SLOT_SECONDS = 0.03  # how often a slot that is not free yet is tried again
 _SEEN_WITHIN_SECONDS = 30.0  # until then the launch record must be visible on this node
+_CAUSE_SECONDS = 0.1  # to look for more ranks that failed at the same time
 _CRASH_GRACE_SECONDS = 5.0  # what the other ranks get when one has failed
 _DRAIN_SECONDS = 2.0  # for output that is still on its way when all ranks have ended
 
@@ -226,6 +227,7 @@ class Supervisor:
                 if self._asked:
                     self._end_in(self._order.grace_seconds)
                 elif self._failed or self._sibling_failed:
+                    self._note_who_else_failed()
                     self._end_in(min(_CRASH_GRACE_SECONDS, self._order.grace_seconds))
             elif not self._killed and time.monotonic() >= self._deadline:
                 self._killed = True
@@ -242,6 +244,12 @@ class Supervisor:
             if not known and rank.poll() and self._deadline is None:
                 self._failed[int(variables[names.RANK])] = rank.returncode
         return any(rank.returncode is None for rank in self._ranks)
+
+    def _note_who_else_failed(self) -> None:
+        """A rank that lost its peer may be noticed before that peer, which was the cause."""
+        end = time.monotonic() + _CAUSE_SECONDS
+        while self._note_ends() and (left := end - time.monotonic()) > 0.0:
+            self._wait(left)
 
     def _end_in(self, grace_seconds: float) -> None:
         self._deadline = time.monotonic() + grace_seconds
