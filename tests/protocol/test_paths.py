@@ -35,7 +35,7 @@ def test_the_newest_checkpoint_is_that_of_the_latest_launch(tmp_path: Path) -> N
         "ckpt-g2-e5-10.txt",
         ".ckpt-g3-e6-1.tmp",
     ):
-        (paths.checkpoints / f"ckpt-{name}").touch()
+        (paths.checkpoints / name).touch()
     assert paths.saved_epochs() == 5
     assert [str(name) for name in paths.saved()][-1] == "ckpt-g1-e9-30.ckpt"
     assert CheckpointName.parse("ckpt-g1-e9-30.ckpt.tmp") is None
