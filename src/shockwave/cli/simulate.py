@@ -23,11 +23,12 @@ from shockwave.measure.summary import Summary
 from shockwave.model.cluster import Cluster
 from shockwave.model.errors import InputError
 from shockwave.model.events import Starts
-from shockwave.model.files import atomic_writer, check_writable
+from shockwave.model.files import check_writable
 from shockwave.model.job import TraceJob
 from shockwave.plan.planner import Solver
 from shockwave.policies import registry as policies
 from shockwave.predict import registry as predictors
+from shockwave.protocol.files import atomic_writer
 from shockwave.traces.recipe import is_recipe
 
 TraceArgument = Annotated[

@@ -12,7 +12,7 @@ from typing import IO
 from shockwave.model.errors import JournalError
 from shockwave.model.event_records import from_record, to_record
 from shockwave.model.events import Event, Progressed
-from shockwave.model.files import atomic_writer
+from shockwave.protocol.files import atomic_writer
 
 
 class Journal(ABC):

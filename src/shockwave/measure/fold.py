@@ -47,6 +47,7 @@ from shockwave.model.view import Floats, Ints
 _STOPPED = {
     StopReason.PREEMPTED: LeaseEnd.PREEMPTED,
     StopReason.CRASHED: LeaseEnd.CRASHED,
+    StopReason.KILLED: LeaseEnd.CRASHED,
     StopReason.NODE_LOST: LeaseEnd.NODE_LOST,
     StopReason.KILLED: LeaseEnd.KILLED,
     StopReason.NOT_STARTED: LeaseEnd.NOT_STARTED,

@@ -21,9 +21,9 @@ from shockwave.measure.fairness import FAIRNESS, UNFAIR_ABOVE, finish_time_fairn
 from shockwave.measure.history import RunHistory
 from shockwave.measure.table import comparison_table
 from shockwave.model.errors import InputError
-from shockwave.model.files import atomic_writer
 from shockwave.model.view import Floats
 from shockwave.predict.oracle import Oracle
+from shockwave.protocol.files import atomic_writer
 
 Run = tuple[Mapping[str, Any], RunHistory]
 

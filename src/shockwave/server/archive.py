@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from shockwave.model.errors import JournalError
-from shockwave.model.files import atomic_writer
+from shockwave.protocol.files import atomic_bytes
 
 SEGMENT_EVENTS = 50_000
 _NAME = re.compile(r"journal-(\d+)-(\d+)\.jsonl\.gz")
@@ -48,7 +48,7 @@ class Archive:
         self._folder.mkdir(exist_ok=True, mode=0o700)
         path = self._folder / f"journal-{first:012d}-{last:012d}.jsonl.gz"
         text = "".join(f"{line}\n" for line in lines).encode()
-        with atomic_writer(path, binary=True) as file:
+        with atomic_bytes(path) as file:
             file.write(gzip.compress(text, compresslevel=6, mtime=0))
         self._segments.append((first, last, path))
 

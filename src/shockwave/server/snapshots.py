@@ -16,7 +16,7 @@ from typing import Any
 
 from shockwave.engine import snapshot
 from shockwave.engine.state import SchedulerState
-from shockwave.model.files import atomic_writer
+from shockwave.protocol.files import atomic_bytes
 from shockwave.server.projection import Projection
 
 FORMAT = 1
@@ -42,7 +42,7 @@ class Snapshots:
             "sha256": hashlib.sha256(block).hexdigest(),
         }
         self._folder.mkdir(exist_ok=True, mode=0o700)
-        with atomic_writer(self._path(number), binary=True) as file:
+        with atomic_bytes(self._path(number)) as file:
             file.write(json.dumps(header).encode() + b"\n")
             file.write(block)
         for _, path in self._newest_first()[_KEPT:]:

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
-from shockwave.engine.executor import Executor, Launch, Poll, Signal
+from shockwave.engine.executor import Executor, Launch, Poll
 from shockwave.model.events import (
     Event,
     JobFinished,
@@ -122,7 +122,7 @@ class ExecutorContract(ABC):
         executor, job, placement = made
         assert len(placement) > 1
         watch = self._watch(executor)
-        watch.launch([Launch(0, job, placement, 1, self.step)])
+        watch.launch([Launch(0, job, placement, 1)])
         watch.until_finished([job])
 
     def test_output_is_kept(self) -> None:
@@ -134,27 +134,19 @@ class ExecutorContract(ABC):
             pytest.skip("output is not kept")
         assert text
 
-    # Leases.
+    # Going on and stopping.
 
-    def test_renewing_a_lease_does_not_restart_the_job(self) -> None:
+    def test_a_job_that_is_left_alone_is_not_restarted(self) -> None:
         executor, (first, _) = self.make()
         watch = self._launch(executor, first)
         for _ in range(3):
-            watch.poll()  # and renew
+            watch.poll()
         productive = watch.total("productive_seconds")
         held = watch.total("held_seconds")
         assert not watch.of(JobStopped)
         if self.exact:
             assert productive >= held - 1.5 * self.restart_seconds
         watch.until_finished([first])
-
-    def test_a_job_that_is_told_to_save_goes_on(self) -> None:
-        executor, (first, _) = self.make()
-        watch = self._launch(executor, first)
-        watch.until(lambda: watch.epochs(0) >= 1)
-        executor.signal(np.array([0]), Signal.CHECKPOINT, watch.lease_end)
-        watch.until_finished([first])
-        assert not watch.of(JobStopped)
 
     def test_a_stopped_job_makes_no_progress_and_goes_on_where_it_stopped(self) -> None:
         executor, (first, _) = self.make()
@@ -190,7 +182,6 @@ class ExecutorContract(ABC):
         executor, (first, second) = self.make()
         watch = self._launch(executor, first)
         watch.until_finished([first])
-        executor.signal(np.array([0]), Signal.RENEW, watch.lease_end)
         executor.stop(np.array([0]))
         watch.launch([self._order(second, handle=1)])
         watch.until_finished([second])
@@ -260,7 +251,7 @@ class ExecutorContract(ABC):
         slots: tuple[int, ...] = (0,),
         attempt: int = 1,
     ) -> Launch:
-        return Launch(handle, job, self.placement(slots), attempt, self.step)
+        return Launch(handle, job, self.placement(slots), attempt)
 
     def _watch(self, executor: Executor, start: int = 0) -> Watch:
         return Watch(executor, self.step, self.most_rounds, start)
@@ -272,7 +263,7 @@ class ExecutorContract(ABC):
 
 
 class Watch:
-    """Polls an executor round by round, renews every lease, and keeps what it was told."""
+    """Polls an executor round by round and keeps what it was told."""
 
     def __init__(self, executor: Executor, step: float, most_rounds: int, start: int = 0) -> None:
         self.executor = executor
@@ -281,10 +272,6 @@ class Watch:
         self._step = step
         self._most_rounds = most_rounds
         self._round = start
-
-    @property
-    def lease_end(self) -> float:
-        return (self._round + 1) * self._step
 
     def launch(self, orders: Sequence[Launch]) -> None:
         self.executor.launch(orders)
@@ -295,7 +282,6 @@ class Watch:
         poll = self.executor.poll(self._round * self._step)
         self.polls.append(poll)
         self.events += poll.events
-        self.executor.signal(poll.progress.handle, Signal.RENEW, self.lease_end)
 
     def until(self, happened: Callable[[], bool]) -> None:
         for _ in range(self._most_rounds):

@@ -19,8 +19,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from shockwave.model.errors import InputError, TraceError
-from shockwave.model.files import atomic_writer
 from shockwave.model.job import TraceJob
+from shockwave.protocol.files import atomic_writer
 from shockwave.traces.base import TraceFormat
 from shockwave.traces.records import job_from_record, record_from_job
 

@@ -63,7 +63,7 @@ def test_the_nodes_of_slurm_are_told(cluster: SlurmCluster, tmp_path: Path) -> N
         watch = harness.watch(executor)
         watch.poll()
         watch.poll()
-        assert tuple(event.node for event in watch.of(NodeUp)) == expected
+        assert not watch.of(NodeUp)  # who has asked knows them
 
 
 def test_jobs_of_others_are_counted_and_never_touched(
@@ -110,7 +110,7 @@ def test_names_and_folders_may_hold_anything(cluster: SlurmCluster, tmp_path: Pa
         watch.launch([harness.order(name, (("n0", (0,)), ("n1", (0,))))])
         watch.until(lambda: bool(watch.of(JobFinished)))
         assert not watch.of(JobStopped)
-        assert (executor.folder(name) / "logs" / "supervisor.log").exists()
+        assert (executor.folder(name) / "logs" / "supervisor-0.log").exists()
 
 
 # Options.
