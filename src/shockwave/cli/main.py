@@ -7,9 +7,11 @@ from typing import Annotated
 import typer
 
 from shockwave.cli import live, trace
+from shockwave.cli.check import check
 from shockwave.cli.config import config
 from shockwave.cli.predict import predict
 from shockwave.cli.replay import replay
+from shockwave.cli.report import report
 from shockwave.cli.serve import serve
 from shockwave.cli.settings_flags import SettingsCommand
 from shockwave.cli.simulate import simulate
@@ -29,6 +31,8 @@ app.add_typer(trace.app, name="trace")
 app.command(cls=SettingsCommand)(serve)
 live.register(app)
 app.command()(replay)
+app.command()(report)
+app.command()(check)
 app.command(cls=SettingsCommand)(config)
 app.command()(token)
 

@@ -38,7 +38,7 @@ class Launch:
     job: JobSpec
     placement: Placement
     attempt: int
-    known: Known
+    known: Known | None = None  # None where the executor itself has seen everything so far
 
 
 class Executor(ABC):

@@ -7,6 +7,7 @@ facts to whoever keeps them.
 from __future__ import annotations
 
 import json
+import math
 from collections import deque
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, assert_never
@@ -205,7 +206,7 @@ class Projection:
             job = self._by_handle.get(handle)
             facts = None if job is None else self.jobs[job]
             if facts is not None:
-                unsaved = event.unsaved_seconds
+                unsaved = None if event.unsaved_seconds is None else event.unsaved_seconds[i]
                 # Productive seconds are negative where a crash undid work: that is lost too.
                 idle = max(held_seconds - productive_seconds, 0.0)
                 self.lost_gpu_seconds += idle * facts.spec.gpus
@@ -214,7 +215,7 @@ class Projection:
                     epochs_done=epochs_done,
                     configuration=facts.spec.configurations[index],
                     gpu_seconds=facts.gpu_seconds + held_seconds * facts.spec.gpus,
-                    saved=facts.saved or (unsaved is not None and unsaved[i] == unsaved[i]),
+                    saved=facts.saved or (unsaved is not None and not math.isnan(unsaved)),
                 )
 
     def _finished(self, event: JobFinished) -> None:

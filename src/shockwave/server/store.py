@@ -158,6 +158,12 @@ class Store:
         """When the run's second 0 was, in unix seconds: now, if this is the first start."""
         return float(self.remember("started_unix", repr(now_unix)))
 
+    def started_unix(self) -> float:
+        """When the run's second 0 was; 0 before the first start."""
+        wanted = sa.select(_meta.c.value).where(_meta.c.key == "started_unix")
+        with clear_errors(self.where), self._engine.connect() as connection:
+            return float(connection.execute(wanted).scalar_one_or_none() or 0.0)
+
     # The index of jobs.
 
     def job(self, job: str) -> IndexedJob | None:

@@ -9,13 +9,14 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
-from shockwave.engine.executor import Executor, Launch, Poll
+from shockwave.engine.executor import Executor, Launch
 from shockwave.model.events import (
     Event,
     JobFinished,
     JobStopped,
     NodeDown,
     Placement,
+    Progressed,
     RegimeChanged,
     StopReason,
 )
@@ -115,7 +116,7 @@ class ExecutorContract(ABC):
         watch.launch([self._order(first), self._order(second, handle=1, slots=(1,))])
         watch.until_finished([first, second])
         # Both are seen to run at once, not one after the other.
-        assert any(len(poll.progress.handle) == 2 for poll in watch.polls)
+        assert any(len(told.handle) == 2 for told in watch.progress)
 
     def test_a_gang_larger_than_a_node_runs(self) -> None:
         made = self.make_with_wide_gang() or pytest.skip("gangs stay on one node")
@@ -198,7 +199,7 @@ class ExecutorContract(ABC):
         assert 0 < crash.epochs_done < first.epochs
         assert watch.epochs(0) == crash.epochs_done
         watch.poll()
-        assert len(watch.polls[-1].progress.handle) == 0  # it holds nothing any more
+        assert len(watch.progress[-1].handle) == 0  # it holds nothing any more
         watch.launch([self._order(first, attempt=2)])
         watch.until_finished([first])
         assert len(watch.of(JobStopped)) == 1
@@ -267,7 +268,7 @@ class Watch:
 
     def __init__(self, executor: Executor, step: float, most_rounds: int, start: int = 0) -> None:
         self.executor = executor
-        self.polls: list[Poll] = []
+        self.progress: list[Progressed] = []  # one of every poll
         self.events: list[Event] = []
         self._step = step
         self._most_rounds = most_rounds
@@ -279,9 +280,8 @@ class Watch:
     def poll(self) -> None:
         """One more round."""
         self._round += 1
-        poll = self.executor.poll(self._round * self._step)
-        self.polls.append(poll)
-        self.events += poll.events
+        self.events += self.executor.poll(self._round * self._step)
+        self.progress.append(self.executor.progress())
 
     def until(self, happened: Callable[[], bool]) -> None:
         for _ in range(self._most_rounds):
@@ -301,8 +301,8 @@ class Watch:
         """What each poll told of a job's epochs."""
         return [
             float(done)
-            for poll in self.polls
-            for row, done in zip(poll.progress.handle, poll.progress.epochs_done, strict=True)
+            for told in self.progress
+            for row, done in zip(told.handle, told.epochs_done, strict=True)
             if row == handle
         ]
 
@@ -312,4 +312,4 @@ class Watch:
 
     def total(self, column: str) -> float:
         """The sum of a column of progress over all polls."""
-        return sum(float(getattr(poll.progress, column).sum()) for poll in self.polls)
+        return sum(float(getattr(told, column).sum()) for told in self.progress)

@@ -415,7 +415,6 @@ class GangExecutor(LiveExecutor):
         self._by_handle[order.handle] = job
         return job
 
-
     def _forget(self, job: LiveJob) -> None:
         del self._jobs[job.spec.id], self._by_handle[job.handle]
 
