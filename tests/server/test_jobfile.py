@@ -92,7 +92,8 @@ def test_json_is_yaml(tmp_path: Path) -> None:
          "Did you mean partition?"),
         (SMALL + "epoch_second: {1: 4}\n", "line 3, field epoch_second: there is no such field. "
          "Did you mean epoch_seconds?"),
-        (SMALL + "slurmm: gpu\n", "line 3, field slurmm: there is no such field. Did you mean slurm?"),
+        (SMALL + "slurmm: gpu\n", "line 3, field slurmm: there is no such field. Did you mean "
+         "slurm?"),
         (SMALL + "slurm: gpu\n", "line 3, field slurm: should be"),
         (SMALL + "slurm:\n  mem_per_gpu: lots\n", "line 4, field slurm.mem_per_gpu: should be an "
          "amount such as 16G"),
