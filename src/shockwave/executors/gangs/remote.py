@@ -43,6 +43,7 @@ class SeenGang:
     nodes: tuple[str, ...] = ()  # as far as the backend tells
     waits: bool = False  # some of it is not started yet
     why: str = ""  # it waits, in the backend's words
+    parts: frozenset[int] = frozenset()  # likewise as far as the backend tells
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +272,8 @@ class RemoteExecutor(GangExecutor):
 
     def _known_to_backend(self, name: LaunchName) -> RemoteGang:
         """A gang that only the backend knows."""
-        nodes = self._look.gangs[name].nodes
+        seen = self._look.gangs[name]
+        nodes = seen.nodes or ("",) * len(seen.parts)
         return self._make_gang(JobFolder.named(self._root, name.folder), name, self._clock(), nodes)
 
     def _name(self, folder: JobFolder, generation: int) -> LaunchName:
