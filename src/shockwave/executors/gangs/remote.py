@@ -201,17 +201,20 @@ class RemoteExecutor(GangExecutor):
         whether there were any.
         """
         now = self._clock()
-        late = False
+        waiting = [
+            (gang, seen)
+            for job, gang in self._running_gangs()
+            if (seen := self._look.gangs.get(gang.name)) is not None
+            and (seen.waits and job.running and gang.alive())
+        ]
         leaving = {
             node
-            for job, gang in self._running_gangs()
+            for job, gang in (self._running_gangs() if waiting else ())
             if job.stop_asked is not None and gang.alive()
             for node in gang.nodes
         }
-        for job, gang in self._running_gangs():
-            seen = self._look.gangs.get(gang.name, SeenGang())
-            if not (job.running and seen.waits and gang.alive()):
-                continue
+        late = False
+        for gang, seen in waiting:
             if leaving.intersection(gang.nodes):
                 gang.waits_since = now
             elif now > gang.waits_since + self._start_seconds:
