@@ -61,7 +61,7 @@ class Window:
             return np.zeros(0, dtype=np.bool_)
         first = times.min()
         span = times.max() - first
-        counted = (times >= first + self.start * span) & (times <= first + self.stop * span)
+        counted: Bools = (times >= first + self.start * span) & (times <= first + self.stop * span)
         if not counted.any():
             raise InputError(
                 "no job arrives in this part of the trace",
