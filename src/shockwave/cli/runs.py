@@ -20,7 +20,7 @@ from shockwave.measure import RunHistory, fold_history, summarize
 from shockwave.measure.summary import Summary
 from shockwave.model.cluster import Cluster
 from shockwave.model.job import TraceJob
-from shockwave.plan.planner import Solver
+from shockwave.plan.window.planner import Solver
 from shockwave.policies import registry as policies
 from shockwave.predict import registry as predictors
 from shockwave.traces import load

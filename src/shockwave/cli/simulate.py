@@ -24,7 +24,7 @@ from shockwave.model.cluster import Cluster
 from shockwave.model.errors import InputError
 from shockwave.model.files import atomic_writer, check_writable
 from shockwave.model.job import TraceJob
-from shockwave.plan.planner import Solver
+from shockwave.plan.window.planner import Solver
 from shockwave.policies import registry as policies
 from shockwave.predict import registry as predictors
 from shockwave.traces.recipe import is_recipe

@@ -20,7 +20,7 @@ import numpy as np
 
 from shockwave.model.view import Bools, Floats, Ints, View
 from shockwave.plan.explain import Explanation, expected_starts, first_bids
-from shockwave.plan.market import (
+from shockwave.plan.window.market import (
     PiecewiseLog,
     budgets,
     fairness_weights,
@@ -28,9 +28,9 @@ from shockwave.plan.market import (
     progress_fractions,
     window_values,
 )
-from shockwave.plan.planner import Solver, clearing_price, solve
-from shockwave.plan.program import Program
-from shockwave.plan.window import WindowPlan
+from shockwave.plan.window.planner import Solver, clearing_price, solve
+from shockwave.plan.window.program import Program
+from shockwave.plan.window.schedule import WindowPlan
 from shockwave.policies.base import Decision, Policy, PolicyOptions
 from shockwave.policies.fill import fill, largest_first
 from shockwave.policies.memory import PerJob
@@ -151,10 +151,10 @@ class ShockwaveNsdi23(Policy):
     def _weights(self, view: View, remaining: Floats) -> Floats:
         share = min(1.0, view.gpus_total / len(view))
         allowed = self._fair_finish.allowed_seconds(view)
-        projected_ftf = (view.elapsed + remaining / share) / np.maximum(allowed, 1e-9)
+        rho_themis = (view.elapsed + remaining / share) / np.maximum(allowed, 1e-9)
         nearly_done = remaining < view.round_seconds
         exponent = np.where(nearly_done, LAST_ROUND_EXPONENT, UNFAIRNESS_EXPONENT)
-        return fairness_weights(projected_ftf, exponent, lowest=1.0, highest=HIGHEST_WEIGHT)
+        return fairness_weights(rho_themis, exponent, lowest=1.0, highest=HIGHEST_WEIGHT)
 
     def _explain(
         self, view: View, forecast: Forecast, schedule: Bools, plan: WindowPlan

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -146,8 +145,10 @@ class PolicyContract(ABC):
     ) -> None:
         schedule, finishes = self._schedule(jobs)
         expected, expected_finishes = self._schedule(others)
-        for found, wanted in zip_longest(schedule, expected, fillvalue=(-1, [])):
-            assert found == (wanted[0] + rounds_later, wanted[1]), f"expected {wanted}: {found}"
+        assert len(schedule) == len(expected), f"{len(schedule)} decisions, not {len(expected)}"
+        for (number, chosen), (other_number, other_chosen) in zip(schedule, expected, strict=True):
+            assert number == other_number + rounds_later, f"round {number}, not {other_number}"
+            assert chosen == other_chosen, f"round {number}: {chosen} run, not {other_chosen}"
         assert finishes - 120.0 * rounds_later == pytest.approx(expected_finishes)
 
     def _schedule(self, jobs: list[TraceJob]) -> tuple[list[tuple[int, list[int]]], Floats]:

@@ -8,11 +8,11 @@ from typing import Literal
 import numpy as np
 
 from shockwave.model.view import Bools, Floats, Ints
-from shockwave.plan.milp import solve_rounds
-from shockwave.plan.prices import PriceSearch
-from shockwave.plan.program import OptionTable, Program
-from shockwave.plan.rounding import Rounding
-from shockwave.plan.window import WindowPlan, improve, realise
+from shockwave.plan.window.milp import solve_rounds
+from shockwave.plan.window.prices import PriceSearch
+from shockwave.plan.window.program import OptionTable, Program
+from shockwave.plan.window.rounding import Rounding
+from shockwave.plan.window.schedule import WindowPlan, improve, realise
 
 Solver = Literal["prices", "milp"]
 _SWAPS = 40

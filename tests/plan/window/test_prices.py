@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from bench.instances import random_instance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from shockwave.plan.envelope import concave_segments
-from shockwave.plan.instances import random_instance
-from shockwave.plan.prices import PriceSearch
-from shockwave.plan.program import OptionTable, Program, largest_sum
+from shockwave.plan.window.envelope import concave_segments
+from shockwave.plan.window.prices import PriceSearch
+from shockwave.plan.window.program import OptionTable, Program, largest_sum
 
 tables = arrays(np.float64, (7, 3), elements=st.floats(-5, 5, width=16))
 
