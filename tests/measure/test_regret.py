@@ -73,9 +73,18 @@ def test_figures_of_a_workload() -> None:
     assert 0 < figures["restart_lost"] < 1
     together = 2 * figures["marked_jct_seconds"] + 12 * figures["unmarked_jct_seconds"]
     assert figures["mean_jct_seconds"] == pytest.approx(together / 14)
-    # The same jobs without those that do not count.
-    others = figures_of(workload(marked=marked, uncounted=marked), registry.create("srtf"))
-    assert others["mean_jct_seconds"] == pytest.approx(figures["unmarked_jct_seconds"])
+
+
+def test_fairness_is_of_those_who_have_a_claim() -> None:
+    everybody = figures_of(workload(), registry.create("fifo"))
+    one = workload().jobs[5].spec.id
+    alone = frozenset(job.spec.id for job in workload().jobs) - {one}
+    figures = figures_of(
+        workload(marked=frozenset({one}), without_claim=alone), registry.create("fifo")
+    )
+    assert figures["worst_ftf_egalitarian"] == figures["marked_worst_ftf_egalitarian"]
+    assert figures["worst_ftf_egalitarian"] < everybody["worst_ftf_egalitarian"]
+    assert figures["mean_jct_seconds"] == everybody["mean_jct_seconds"]
 
 
 def test_makespan_counts_from_the_first_arrival_and_steady_systems_have_none() -> None:
@@ -112,6 +121,6 @@ def test_the_picture_shows_every_number_and_darker_ones_where_regret_is_larger()
     assert [text for text in texts if text and text[0].isdigit()] == [
         "1.00", "1.50", "2.00", "1.00",
     ]  # fmt: skip
-    shades = [element.get("fill") for element in root.iter("{http://www.w3.org/2000/svg}rect")][1:]
+    shades = [cell.get("fill") for cell in root.iter("{http://www.w3.org/2000/svg}path")]
     assert shades[0] == shades[3] != shades[1] == shades[2]
     assert np.isfinite([float(root.get("width", "nan")), float(root.get("height", "nan"))]).all()

@@ -37,11 +37,11 @@ def test_every_workload_can_be_run(name: str) -> None:
     assert len(set(ids)) == len(ids)
     assert arrivals == sorted(arrivals)
     assert max(job.spec.gpus for job in drawn.jobs) <= drawn.cluster.gpus
-    assert drawn.marked | drawn.uncounted | {crash.job for crash in drawn.crashes} <= set(ids)
+    assert drawn.marked | drawn.without_claim | {crash.job for crash in drawn.crashes} <= set(ids)
     for job in drawn.jobs:
         assert {regime.configuration for regime in job.regimes} <= set(job.spec.configurations)
         assert job.exclusive_seconds > 0
-        assert is_honest(job) or job.spec.id in drawn.uncounted
+        assert is_honest(job) or job.spec.id in drawn.without_claim
 
 
 def test_settings_are_chosen_on_other_seeds_and_fewer_families_than_are_reported() -> None:
@@ -71,7 +71,7 @@ def test_who_lies_is_told_apart_and_is_the_same_job_as_in_the_batch(
     name: str, factor: float
 ) -> None:
     honest, lying = workload("batch"), workload(name)
-    assert honest.marked == lying.marked == lying.uncounted
+    assert honest.marked == lying.marked == lying.without_claim
     assert 0 < len(lying.marked) < len(lying.jobs) / 2
     for truth, told in zip(honest.jobs, lying.jobs, strict=True):
         assert truth.regimes == told.regimes

@@ -61,8 +61,8 @@ class Workload:
 
     Without a ``window`` all jobs count and the workload ends; with one the system is steady,
     and has no makespan. ``marked`` are the jobs that the family is about: a giant, or those
-    who lie (and, in ``batch``, the same jobs when they do not). Figures of ``uncounted`` jobs
-    are left out of those of all others.
+    who lie (and, in ``batch``, the same jobs when they do not). Those who are ``without_claim``
+    cannot expect fairness, and are left out of its figures.
     """
 
     jobs: tuple[TraceJob, ...]
@@ -73,7 +73,7 @@ class Workload:
     crashes: tuple[Crash, ...] = ()
     window: Window | None = None
     marked: frozenset[str] = frozenset()
-    uncounted: frozenset[str] = frozenset()
+    without_claim: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -325,7 +325,7 @@ def _declaring(factor: float) -> Callable[[np.random.Generator], Workload]:
     """The batch, a fifth of which declares ``factor`` times the epochs that it will take.
 
     The same jobs are marked whatever the factor, so that what they say can be compared with what
-    it brings them. Those who lie do not count among the others.
+    it brings them. Those who lie have no claim to fairness.
     """
 
     def draw(rng: np.random.Generator) -> Workload:
@@ -338,7 +338,7 @@ def _declaring(factor: float) -> Callable[[np.random.Generator], Workload]:
             else job
             for job in jobs
         ]
-        return _on(told, marked=marked, uncounted=frozenset() if factor == 1.0 else marked)
+        return _on(told, marked=marked, without_claim=frozenset() if factor == 1.0 else marked)
 
     return draw
 
