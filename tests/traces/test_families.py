@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -123,3 +125,10 @@ def test_a_node_that_fails_comes_back_before_it_fails_again() -> None:
             for time in (outage.down_seconds, outage.up_seconds)
         ]
         assert times == sorted(times)
+
+
+def test_the_documentation_lists_every_family() -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "families.md"
+    listed = re.findall(r"^\| `([\w-]+)`( \*)? \|", page.read_text(), flags=re.MULTILINE)
+    named = {name: bool(star) for name, star in listed if name in FAMILIES}
+    assert named == {family.name: family.kept_aside for family in FAMILIES.values()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from bench.instances import random_instance
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from shockwave.plan.window.envelope import concave_segments
+from shockwave.plan.window.planner import clearing_price
 from shockwave.plan.window.prices import PriceSearch
 from shockwave.plan.window.program import OptionTable, Program, largest_sum
 
@@ -79,6 +82,14 @@ def test_clearing_price_is_the_best_of_all_prices() -> None:
     best = prices.bounds(clearing)[0]
     for factor in (0.0, 0.5, 0.9, 0.99, 1.01, 1.1, 2.0):
         assert best <= prices.bounds(clearing * factor)[0] + 1e-12
+
+
+def test_the_price_of_progress_grows_with_what_progress_is_worth_and_ignores_the_makespan() -> None:
+    program = random_instance(30, 8, np.random.default_rng(3)).program()
+    price = clearing_price(program)
+    assert price[0] > 0
+    dearer = dataclasses.replace(program, value=1000 * program.value, makespan_weight=1e9)
+    assert clearing_price(dearer) == pytest.approx(1000 * price)
 
 
 def test_needs_beyond_capacity_have_no_price() -> None:
