@@ -86,7 +86,7 @@ class Assigner:
 
     def fill(self, chosen: Ints, view: View, decision: Decision) -> Orders:
         """Orders between rounds: whoever runs goes on, and free GPUs are used."""
-        running = view.handle[view.running]
+        running = self._state.running()
         waiting = chosen[~np.isin(chosen, running)].tolist()
         others = _not_chosen(chosen, view, decision)
         holders = set(running.tolist())

@@ -221,10 +221,11 @@ class RoundLoop:
     def _decide(self, view: View, forecast: Forecast) -> tuple[Decision, Ints, float]:
         if self._last is not None and not self._changed and self._last[1].stable:
             return self._last[1], self._last[0], 0.0
+        staying = np.flatnonzero(view.must_stay)  # a policy might write into its view
         start = self.timer()
         decision = self.policy.decide(view, forecast)
         seconds = self.timer() - start
-        run = with_those_that_must_stay(view, self._checked(view, decision.run))
+        run = with_those_that_must_stay(view, staying, self._checked(view, decision.run))
         for observer in self.observers:
             observer(view, forecast, decision)
         chosen = view.handle[run]
@@ -348,11 +349,8 @@ class RoundLoop:
         )
 
 
-def with_those_that_must_stay(view: View, run: Ints) -> Ints:
+def with_those_that_must_stay(view: View, staying: Ints, run: Ints) -> Ints:
     """Jobs that would lose their work stay first, then whoever was chosen and still fits."""
-    if not view.must_stay.any():
-        return run
-    staying = np.flatnonzero(view.must_stay)
     if np.isin(staying, run).all():
         return run
     room = view.gpus_total - int(view.gpus[staying].sum())
