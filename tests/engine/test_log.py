@@ -106,13 +106,10 @@ def test_what_many_ask_for_while_the_loop_works_folds_to_the_state() -> None:
     assert len(journal.events) == 1 + PEOPLE + PEOPLE * WISHES + count
     assert durable == [True] * PEOPLE * WISHES
     # Everybody's wishes are in the order in which they were made.
-    for person in range(PEOPLE):
-        order = [
-            event.by
-            for event in journal.events
-            if getattr(event, "by", "").startswith(f"{person}-")
-        ]
-        assert order == [f"{person}-{count}" for count in range(WISHES)]
+    said = [getattr(event, "by", "") for event in journal.events]
+    for number in range(PEOPLE):
+        order = [by for by in said if by.startswith(f"{number}-")]
+        assert order == [f"{number}-{wish}" for wish in range(WISHES)]
 
 
 def test_of_many_who_wait_one_writes_for_all() -> None:
