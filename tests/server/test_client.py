@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 import typer
 from tests.server.live import listening
-from tests.server.scripted import STARTED_UNIX, MemoryScheduler
+from tests.server.scripted import STARTED_UNIX, ScriptedScheduler
 from typer.testing import CliRunner, Result
 
 from shockwave.cli.live import register
@@ -27,27 +28,26 @@ OPERATOR = new_token()
 Shockwave = Callable[..., Result]
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[MemoryScheduler, str]]:
-    scheduler = MemoryScheduler(tmp_path_factory.mktemp("logs"))
+@pytest.fixture
+def scheduler(tmp_path: Path) -> Iterator[ScriptedScheduler]:
+    with closing(ScriptedScheduler(tmp_path)) as scheduler:
+        yield scheduler
+
+
+@pytest.fixture
+def url(scheduler: ScriptedScheduler) -> Iterator[str]:
     with listening(create_app(scheduler, token_hash=hash_token(OPERATOR))) as url:
-        yield scheduler, url
+        yield url
 
 
 @pytest.fixture
-def scheduler(shared: tuple[MemoryScheduler, str]) -> MemoryScheduler:
-    shared[0].entries.clear()
-    return shared[0]
-
-
-@pytest.fixture
-def shockwave(shared: tuple[MemoryScheduler, str], scheduler: MemoryScheduler) -> Shockwave:
+def shockwave(url: str) -> Shockwave:
     """Runs a command as a person would, with the address and the token in the environment."""
     app = typer.Typer()
     register(app)
 
     def run(*arguments: object, **environment: str) -> Result:
-        given = {"SHOCKWAVE_URL": shared[1], "SHOCKWAVE_TOKEN": OPERATOR} | environment
+        given = {"SHOCKWAVE_URL": url, "SHOCKWAVE_TOKEN": OPERATOR} | environment
         return CliRunner().invoke(app, [str(item) for item in arguments], env=given)
 
     return run
@@ -69,7 +69,7 @@ def one_line(result: Result, code: int) -> str:
 
 
 def test_a_command_is_submitted_with_flags_of_its_own(
-    shockwave: Shockwave, scheduler: MemoryScheduler, tmp_path: Path
+    shockwave: Shockwave, scheduler: ScriptedScheduler, tmp_path: Path
 ) -> None:
     record = parsed(
         shockwave(
@@ -93,7 +93,7 @@ def test_a_command_is_submitted_with_flags_of_its_own(
 
 
 def test_a_file_is_submitted_and_flags_win_over_it(
-    shockwave: Shockwave, scheduler: MemoryScheduler, tmp_path: Path
+    shockwave: Shockwave, scheduler: ScriptedScheduler, tmp_path: Path
 ) -> None:
     path = tmp_path / "job.yaml"
     path.write_text("command: [python, train.py]\nepochs: 5\nworkdir: code\n")
@@ -138,7 +138,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
 
 
 def test_the_queue_shows_what_people_ask_about(
-    shockwave: Shockwave, scheduler: MemoryScheduler
+    shockwave: Shockwave, scheduler: ScriptedScheduler
 ) -> None:
     for name in ("first", "second", "third"):
         shockwave("submit", "--name", name, "--epochs", 10, "--gpus", 4, "--", "true")
@@ -166,7 +166,7 @@ def test_an_empty_queue_says_so(shockwave: Shockwave) -> None:
     assert parsed(shockwave("queue", "--json")) == []
 
 
-def test_the_queue_reads_page_after_page(shockwave: Shockwave, scheduler: MemoryScheduler) -> None:
+def test_the_queue_reads_page_after_page(shockwave: Shockwave, scheduler: ScriptedScheduler) -> None:
     shockwave("submit", "--epochs", 1, "--", "true")
     template = scheduler.entries["1"]
     for number in range(2, 2_502):
@@ -195,7 +195,7 @@ def test_watching_goes_on_until_it_is_interrupted(
     assert "second" in result.stdout
 
 
-def test_status_and_why(shockwave: Shockwave, scheduler: MemoryScheduler) -> None:
+def test_status_and_why(shockwave: Shockwave, scheduler: ScriptedScheduler) -> None:
     shockwave("submit", "--name", "resnet", "--epochs", 10, "--", "true")
     scheduler.start("1")
     shown = shockwave("status", "resnet").stdout
@@ -210,7 +210,7 @@ def test_status_and_why(shockwave: Shockwave, scheduler: MemoryScheduler) -> Non
     assert parsed(shockwave("why", "1", "--json"))["last_log_lines"][1].startswith("[Errno")
 
 
-def test_logs_are_printed_as_they_are(shockwave: Shockwave, scheduler: MemoryScheduler) -> None:
+def test_logs_are_printed_as_they_are(shockwave: Shockwave, scheduler: ScriptedScheduler) -> None:
     shockwave("submit", "--epochs", 1, "--", "true")
     assert "no output of rank 0 yet" in one_line(shockwave("logs", "1"), 2)
     scheduler.write_log("1", "epoch 1 [bold]\nepoch 2\nno end")
@@ -236,7 +236,7 @@ def test_cancel_nodes_and_drain(shockwave: Shockwave) -> None:
     assert parsed(shockwave("drain", "--resume", "node-1", "--json"))["state"] == "up"
 
 
-def test_gpus_that_others_hold_are_listed(shockwave: Shockwave, scheduler: MemoryScheduler) -> None:
+def test_gpus_that_others_hold_are_listed(shockwave: Shockwave, scheduler: ScriptedScheduler) -> None:
     scheduler.occupy("node-1", 3)
     rows = [line.split() for line in shockwave("nodes").stdout.splitlines()]
     assert rows == [
