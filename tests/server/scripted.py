@@ -49,13 +49,13 @@ ROUND_SECONDS = 10.0
 class ScriptedScheduler(Desk):
     """Two nodes of four GPUs, and a state directory of its own."""
 
-    def __init__(self, state_dir: Path) -> None:
+    def __init__(self, state_dir: Path, executor: str = "local") -> None:
         self.now = 0.0
         self.state_dir = state_dir
         self.store = Store(f"sqlite:///{state_dir / 'shockwave.db'}", Archive(state_dir / "old"))
         origin_unix = self.store.origin_unix(STARTED_UNIX)
         super().__init__(
-            executor="local",
+            executor=executor,
             slots=None,
             state_dir=state_dir,
             store=self.store,

@@ -51,15 +51,15 @@ def tiny(epochs: int = 2, seconds: float = 0.05, crash_at: int = -1, **fields: A
 
 
 def submit(service: Service, submission: Submission) -> str:
-    return service.submit(submission, None)[0].id
+    return service.desk.submit(submission, None)[0].id
 
 
 def all_jobs(service: Service) -> list[JobRecord]:
-    return service.jobs(states=[], tenant=None, after=None, limit=1_000_000)[0]
+    return service.desk.jobs(states=[], tenant=None, after=None, limit=1_000_000)[0]
 
 
 def known(service: Service, job: str) -> JobRecord:
-    record = service.job(job)
+    record = service.desk.job(job)
     assert record is not None
     return record
 

@@ -149,8 +149,8 @@ def test_what_was_asked_before_the_crash_is_done_after_it(tmp_path: Path) -> Non
     service = Service(slow(tmp_path, gpus_per_node=1))
     service.start()
     kept, unwanted = submit(service, tiny(name="kept")), submit(service, tiny(name="unwanted"))
-    service.cancel(unwanted)
-    service.drain("n1", resume=False)
+    service.desk.cancel(unwanted)
+    service.desk.drain("n1", resume=False)
     simply_die(service)
     assert not any(isinstance(event, JobSubmitted) for event in journal(tmp_path))
 
@@ -167,14 +167,14 @@ def test_what_was_asked_before_the_crash_is_done_after_it(tmp_path: Path) -> Non
 def test_a_drained_node_stays_drained_until_it_is_resumed(tmp_path: Path) -> None:
     settings = config(tmp_path, gpus_per_node=1)
     with running(settings) as service:
-        service.drain("n1", resume=False)
+        service.desk.drain("n1", resume=False)
         wait_for(lambda: any(isinstance(e, NodeDown) for e in journal(tmp_path)), "the drain")
     with running(settings) as service:
-        assert [node.state for node in service.nodes()] == ["up", "drained"]
+        assert [node.state for node in service.desk.nodes()] == ["up", "drained"]
         assert service._loop.state.placer.gpus == 1
-        service.drain("n1", resume=True)
+        service.desk.drain("n1", resume=True)
         wait_for(lambda: any(isinstance(e, NodeUp) for e in journal(tmp_path)), "the return")
-        wait_for(lambda: service.nodes()[1].state == "up", "the node")
+        wait_for(lambda: service.desk.nodes()[1].state == "up", "the node")
 
 
 def test_the_cluster_may_change_between_two_starts(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_the_cluster_may_change_between_two_starts(tmp_path: Path) -> None:
     wait_for(lambda: known(service, job).epochs_done > 0, "some progress")
     simply_die(service)
     with running(config(tmp_path, slots=3)) as again:
-        assert [node.gpus for node in again.nodes()] == [3]
+        assert [node.gpus for node in again.desk.nodes()] == [3]
         gang = submit(again, tiny(gpus=3))
         wait_for(lambda: known(again, gang).state == "finished", "the gang")
         wait_for(lambda: known(again, job).state == "finished", "the job")
