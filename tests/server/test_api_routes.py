@@ -91,9 +91,7 @@ def test_jobs_are_filtered_by_state_and_tenant(
     assert listed(tenant="a") == [first]
 
 
-def test_a_cancelled_job_stays_cancelled(
-    client: TestClient, scheduler: ScriptedScheduler
-) -> None:
+def test_a_cancelled_job_stays_cancelled(client: TestClient, scheduler: ScriptedScheduler) -> None:
     job = submit(client)["id"]
     assert client.delete(f"/api/v1/jobs/{job}").json()["why"]["reason"] == "is being cancelled"
     scheduler.obey_cancel(job)

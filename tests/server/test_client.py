@@ -199,7 +199,9 @@ def test_an_empty_queue_says_so(shockwave: Shockwave) -> None:
     assert parsed(shockwave("queue", "--json")) == []
 
 
-def test_the_queue_reads_page_after_page(shockwave: Shockwave, scheduler: ScriptedScheduler) -> None:
+def test_the_queue_reads_page_after_page(
+    shockwave: Shockwave, scheduler: ScriptedScheduler
+) -> None:
     submission = Submission(command=["true"], epochs=1)
     ids = [scheduler.submit(submission, None)[0].id for _ in range(2_101)]
     for job in ids[::2]:
@@ -275,7 +277,9 @@ def test_cancel_nodes_and_drain(shockwave: Shockwave, scheduler: ScriptedSchedul
     assert parsed(shockwave("drain", "--resume", "node-1", "--json"))["state"] == "up"
 
 
-def test_gpus_that_others_hold_are_listed(shockwave: Shockwave, scheduler: ScriptedScheduler) -> None:
+def test_gpus_that_others_hold_are_listed(
+    shockwave: Shockwave, scheduler: ScriptedScheduler
+) -> None:
     scheduler.occupy("node-1", 3)
     rows = [line.split() for line in shockwave("nodes").stdout.splitlines()]
     assert rows == [

@@ -6,10 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.server.services import all_jobs, config, known, running, slow, submit, tiny, wait_for
+from tests.server.services import (
+    all_jobs,
+    config,
+    journal,
+    known,
+    running,
+    slow,
+    submit,
+    tiny,
+    wait_for,
+)
 
 from shockwave.executors.local import LocalExecutor
 from shockwave.model.errors import ExecutorError, InputError, JournalError
+from shockwave.model.events import SettingsChanged
 from shockwave.model.view import View
 from shockwave.policies.base import Decision
 from shockwave.policies.las import Las
@@ -184,7 +195,7 @@ def test_a_journal_that_cannot_be_written_stops_orders_not_the_service(
         monkeypatch.setattr(service._store, "append", sometimes)
         wait_for(lambda: "disk is full" in service.desk.is_ready()[1], "the failure")
         with pytest.raises(JournalError, match="disk is full"):
-            submit(service, tiny(name="not confirmed"))
+            submit(service, tiny(name="not-confirmed"))
         full = False
         wait_for(lambda: has(service, job, "finished"), "the end")
         assert known(service, job).starts == 1
@@ -287,15 +298,15 @@ def test_a_second_service_on_the_same_directory_is_refused(tmp_path: Path) -> No
 def test_settings_that_changed_hold_from_the_next_start_on(tmp_path: Path) -> None:
     with running(slow(tmp_path, policy="fifo")) as service:
         job = submit(service, tiny())
-    with running(config(tmp_path, policy="las", restart_seconds=0.25)) as service:
+    with running(config(tmp_path, policy="las", restart_seconds=0.125)) as service:
         wait_for(lambda: has(service, job, "finished"), "a job that waited for a long round")
         rounds = [item.round for item in service.desk.rounds(after=-1, limit=100)]
         assert rounds == sorted(set(rounds))
-    with running(config(tmp_path, policy="las", restart_seconds=0.25)):
+    with running(config(tmp_path, policy="las", restart_seconds=0.125)):
         pass  # nothing changed, so nothing is told
     changes = [event for event in journal(tmp_path) if isinstance(event, SettingsChanged)]
     assert [(e.policy, e.round_seconds, e.restart_seconds) for e in changes] == [
-        ("las", 0.25, 0.25)
+        ("las", 0.25, 0.125)
     ]
 
 

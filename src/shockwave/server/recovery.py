@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from shockwave.engine.feed import OpenDoor
 from shockwave.engine.log import Log
@@ -185,7 +185,7 @@ class Recovery:
             version=__version__,
             starts=config.starts,
         )
-        names = [name for name in SettingsChanged.__dataclass_fields__ if name != "time"]
+        names = [field.name for field in fields(SettingsChanged) if field.name != "time"]
         if any(getattr(wanted, name) != getattr(run, name) for name in names):
             log.emit(wanted)
 
