@@ -21,8 +21,9 @@ SUBMISSION = Submission(command=["true"], epochs=1)
 REPORTS = {"generation": 1, "reports": [{"event": "epoch", "epoch": 1}]}
 ASKED = [
     ("GET", "/api/v1/jobs"), ("POST", "/api/v1/jobs"), ("GET", "/api/v1/jobs/{job}"),
-    ("DELETE", "/api/v1/jobs/{job}"), ("GET", "/api/v1/jobs/{job}/why"), ("GET", "/api/v1/jobs/{job}/logs"),
-    ("POST", "/api/v1/jobs/{job}/reports"), ("GET", "/api/v1/plan"), ("GET", "/api/v1/rounds"),
+    ("DELETE", "/api/v1/jobs/{job}"), ("GET", "/api/v1/jobs/{job}/why"),
+    ("GET", "/api/v1/jobs/{job}/logs"), ("POST", "/api/v1/jobs/{job}/reports"),
+    ("GET", "/api/v1/plan"), ("GET", "/api/v1/rounds"),
     ("GET", "/api/v1/nodes"), ("POST", "/api/v1/nodes/node-0/drain"),
     ("POST", "/api/v1/nodes/node-0/resume"), ("GET", "/api/v1/tenants"),
     ("GET", "/api/v1/events?follow=false"), ("GET", "/metrics"),
