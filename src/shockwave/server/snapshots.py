@@ -49,7 +49,9 @@ class Snapshots:
         with atomic_bytes(self._path(number)) as file:
             file.write(json.dumps(header).encode() + b"\n")
             file.write(block)
-        for _, path in self._newest_first()[_KEPT:]:
+        found = self._newest_first()
+        ahead = [path for event, path in found if event > number]  # of a journal put back
+        for path in (*ahead, *(path for _, path in found[len(ahead) + _KEPT :])):
             path.unlink(missing_ok=True)
 
     def newest(self, last_event: int) -> Snapshot | None:
