@@ -52,7 +52,9 @@ class ScriptedScheduler(Desk):
     def __init__(self, state_dir: Path, executor: str = "local") -> None:
         self.now = 0.0
         self.state_dir = state_dir
-        self.store = Store(f"sqlite:///{state_dir / 'shockwave.db'}", Archive(state_dir / "old"))
+        self.store = Store(
+            f"sqlite:///{state_dir / 'shockwave.db'}", Archive(state_dir / "archive")
+        )
         origin_unix = self.store.origin_unix(STARTED_UNIX)
         super().__init__(
             executor=executor,
