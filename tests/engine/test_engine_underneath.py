@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from shockwave.engine.arrivals import CancelJob
 from tests.engine.runs import Recorder, Run, Scripted, make_job
 
 from shockwave.engine.assign import Assigner, Orders
