@@ -13,7 +13,7 @@ from typing import ClassVar, TextIO
 from shockwave.model.job import TraceJob
 
 
-class Unusable(Exception):
+class RowError(Exception):
     """A row of a source that cannot become a job. ``reason`` is one of few; ``detail`` says more.
 
     Rows are counted by reason, so a reason holds no values of the row.
@@ -36,7 +36,7 @@ class Rejects:
     rows: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
 
-    def add(self, line: int, unusable: Unusable, text: str) -> None:
+    def add(self, line: int, unusable: RowError, text: str) -> None:
         self.reasons[unusable.reason] += 1
         if self.file is not None:
             record = {"line": line, "reason": unusable.reason, "detail": unusable.detail}
@@ -53,7 +53,7 @@ class Rejects:
 
 @dataclass(frozen=True)
 class Sample:
-    """What a format is recognised by: the path, and the first lines of a file (none of a folder)."""
+    """What a format is recognised by: the path and the first lines (of a folder none)."""
 
     path: Path
     lines: tuple[str, ...] = ()

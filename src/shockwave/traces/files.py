@@ -97,7 +97,7 @@ def _decompressed(raw: BinaryIO, source: str) -> BinaryIO:
     magic = raw.read(6)
     raw.seek(0)
     if magic.startswith(b"\x1f\x8b"):
-        return io.BufferedReader(gzip.GzipFile(fileobj=raw))  # type: ignore[return-value]
+        return io.BufferedReader(gzip.GzipFile(fileobj=raw))
     if magic.startswith(b"BZh"):
         return bz2.BZ2File(raw)  # type: ignore[return-value]
     if magic == b"\xfd7zXZ\x00":

@@ -194,13 +194,13 @@ def _explained(error: ValidationError) -> TraceError:
     problems = error.errors(include_url=False)
     missing = [p["loc"][0] for p in problems if p["type"] == "missing" and len(p["loc"]) == 1]
     if missing:
-        hint = f"A job needs {', '.join(REQUIRED_FIELDS)}"
-        return TraceError("is missing", place=_place(str(missing[0])), hint=hint)
+        needed = f"A job needs {', '.join(REQUIRED_FIELDS)}"
+        return TraceError("is missing", place=_place(str(missing[0])), hint=needed)
     problem = problems[0]
     field, *inside = problem["loc"]
     kind, value = problem["type"], problem["input"]
     expected = _PARTICULAR.get((str(field), kind), _EXPECTED[str(field)])
-    hint = None
+    hint: str | None = None
     if kind in ("value_error", "string_unicode"):
         expected = _ONE_LINE
     elif field == "schedule" and inside:
