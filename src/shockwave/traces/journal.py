@@ -1,7 +1,7 @@
 """The journal of a run, live or simulated, as a trace: what its jobs really did.
 
-Arrivals, gangs, epochs and regimes are as they happened. Epoch times are the measured ones,
-or else the declared ones, and add up to the productive time of the job.
+Arrivals, gangs, epochs and regimes are as they happened. Epoch times are the declared ones,
+scaled so that they add up to the productive time of the job.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from shockwave.model.errors import JournalError, TraceError
 from shockwave.model.events import (
     Event,
     JobFinished,
-    JobProgressed,
     JobSubmitted,
     RegimeChanged,
     from_record,
@@ -32,9 +31,8 @@ class JournalFormat(RecordedFormat):
 
     name = "journal"
     assumptions = (
-        "epoch times are means over a configuration, scaled to the productive time of the job",
-        "a configuration that was never used takes as long as the job's mean epoch, unless it "
-        "was declared",
+        "epoch times are the declared ones, scaled to the productive time of the job; where none "
+        "was declared, the job's mean",
     )
 
     def recognises(self, sample: Sample) -> bool:
@@ -64,7 +62,6 @@ class _Observed:
     spec: JobSpec
     line: int
     entered: list[tuple[int, int]] = field(default_factory=list)  # (epoch, configuration)
-    measured: dict[int, list[float]] = field(default_factory=dict)
     productive_seconds: float | None = None
 
     def told(self, source: str) -> TraceJob:
@@ -77,9 +74,6 @@ class _Observed:
         if not 0 < typical < math.inf:
             raise RowError("ran for no time")
         seconds = dict(zip(spec.configurations, spec.epoch_seconds, strict=True))
-        for configuration, values in self.measured.items():
-            if configuration in seconds:
-                seconds[configuration] = sum(values) / len(values)
         seconds = {size: each if each > 0 else typical for size, each in seconds.items()}
         total = sum(epochs * seconds[configuration] for configuration, epochs in lengths)
         if not math.isclose(total, self.productive_seconds, rel_tol=1e-9):
@@ -123,7 +117,5 @@ def _observe(event: Event, jobs: dict[str, _Observed], line: int) -> None:
         job.entered = [item for item in job.entered if item[0] < event.epoch]
         if not job.entered or job.entered[-1][1] != event.configuration:
             job.entered.append((event.epoch, event.configuration))
-    elif isinstance(event, JobProgressed) and event.epoch_seconds is not None:
-        job.measured.setdefault(event.configuration, []).append(event.epoch_seconds)
     elif isinstance(event, JobFinished):
         job.productive_seconds = event.exclusive_seconds

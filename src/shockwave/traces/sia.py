@@ -96,7 +96,7 @@ class Application:
 
     def _step_seconds(self, local_size: float, gpus: int) -> float:
         table = self.speeds[gpus]
-        parts = max(math.ceil(local_size / table[-1, 0] - 1e-8), 1)
+        parts = max(math.ceil(local_size / float(table[-1, 0]) - 1e-8), 1)
         step = float(np.interp(local_size / parts, table[:, 0], table[:, 1]))
         sync = float(np.interp(local_size / parts, table[:, 0], table[:, 2]))
         return step + (parts - 1) * max(step - sync, 0.0)
