@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from shockwave.cli import live, trace
+from shockwave.cli import live, reproduce, trace
 from shockwave.cli.config import config
 from shockwave.cli.predict import predict
 from shockwave.cli.replay import replay
@@ -25,6 +25,7 @@ app = typer.Typer(
 app.command()(simulate)
 app.command()(predict)
 app.add_typer(trace.app, name="trace")
+app.add_typer(reproduce.app, name="reproduce")
 app.command()(serve)
 live.register(app)
 app.command()(replay)
