@@ -155,13 +155,18 @@ def find_format(path: Path, format: str | None = None, profiles: Path | None = N
         raise TraceError("no such file", source=str(path), hint=hint)
     sample = _sample(path)
     broken: list[str] = []
+    recognised: list[tuple[bool, FormatEntry]] = []
     for name in FORMATS.names():
         entry = FormatEntry(name, profiles)
         try:
-            if entry.load().recognises(sample):
-                return entry
+            reader = entry.load()
+            if reader.recognises(sample):
+                recognised.append((TraceFormat.recognises(reader, sample), entry))
         except Exception as error:  # a stranger's; told only if nobody else reads the file
             broken.append(str(error) if isinstance(error, InputError) else _one_line(error))
+    if recognised:
+        # Who goes by the name of the file knows better than who goes by its contents.
+        return max(recognised, key=operator.itemgetter(0))[1]
     if path.is_dir():
         raise TraceError("is a folder, expected a trace file", source=str(path))
     known = f"Known formats are {', '.join(FORMATS.names())}; choose one by --from"

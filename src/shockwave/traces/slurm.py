@@ -48,7 +48,7 @@ class SlurmFormat(TableFormat):
         identifier = row["JobID"].strip()
         if "." in identifier:
             raise RowError("are steps of a job")
-        if is_nothing(row.get("Start", "")) and is_nothing(row.get("Elapsed", "")):
+        if "Start" in row and is_nothing(row["Start"]):
             raise RowError("never started")
         return recorded_job(
             id=identifier,
