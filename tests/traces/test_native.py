@@ -240,19 +240,20 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_numbers_of_numpy_are_written_as_plain_ones(tmp_path: Path) -> None:
     job = native.read(GOLDEN)[0]
+    numbers: dict[str, Any] = {
+        "arrival_seconds": np.float32(job.spec.arrival_seconds),
+        "gpus": np.int64(job.spec.gpus),
+        "epochs": np.int32(job.spec.epochs),
+        "configurations": tuple(np.array(job.spec.configurations)),
+        "epoch_seconds": tuple(np.array(job.spec.epoch_seconds)),
+    }
+    regimes: list[Any] = [
+        (np.int64(r.configuration), np.int64(r.epochs), np.float64(r.epoch_seconds))
+        for r in job.regimes
+    ]
     given = TraceJob(
-        spec=dataclasses.replace(
-            job.spec,
-            arrival_seconds=np.float32(job.spec.arrival_seconds),
-            gpus=np.int64(job.spec.gpus),
-            epochs=np.int32(job.spec.epochs),
-            configurations=tuple(np.array(job.spec.configurations)),
-            epoch_seconds=tuple(np.array(job.spec.epoch_seconds)),
-        ),
-        regimes=tuple(
-            Regime(np.int64(r.configuration), np.int64(r.epochs), np.float64(r.epoch_seconds))
-            for r in job.regimes
-        ),
+        spec=dataclasses.replace(job.spec, **numbers),
+        regimes=tuple(Regime(*regime) for regime in regimes),
         extra={"losses": np.array([1.5, 0.5]), "best": np.float32(0.5)},
     )
     native.write([given], tmp_path / "trace.jsonl")

@@ -162,8 +162,9 @@ class SiaFormat(TableFormat):
     )
 
     def stream(self, path: Path, rejects: Rejects) -> Iterator[TraceJob]:
-        self._folder = self._find_profiles(path)
-        self._applications: dict[str, Application | None] = {}
+        folder = self._find_profiles(path)
+        self._folders = {entry.name: entry for entry in folder.iterdir() if entry.is_dir()}
+        self._applications: dict[str, Application] = {}
         yield from super().stream(path, rejects)
 
     def job(self, row: Mapping[str, str], source: str, line: int) -> TraceJob:
@@ -202,19 +203,17 @@ class SiaFormat(TableFormat):
         )
 
     def _application(self, name: str) -> Application:
-        if name not in self._applications:
-            folder = self._folder / name
-            plain = name.replace("_", "").replace("-", "").isalnum()
-            self._applications[name] = (
-                Application.read(folder) if plain and folder.is_dir() else None
-            )
-        application = self._applications[name]
-        if application is None:
+        if name not in self._folders:
             raise RowError("have an application without profiles", name)
-        return application
+        if name not in self._applications:
+            self._applications[name] = Application.read(self._folders[name])
+        return self._applications[name]
 
     def _find_profiles(self, path: Path) -> Path:
         if self.profiles is not None:
+            if not self.profiles.is_dir():
+                problem = "is a file, expected the folder of the applications' profiles"
+                raise InputError(problem, source=str(self.profiles), place="--profiles")
             return self.profiles
         folder = path.absolute().parent
         for _ in range(_FOLDERS_ABOVE + 1):
