@@ -31,6 +31,7 @@ bench: $(VENV)/.test           ## speed, as ratios measured in one run; results 
 	$(BIN)/python bench/decisions.py
 	$(BIN)/python bench/service.py
 	$(BIN)/python bench/dispatch.py
+	$(BIN)/python bench/traces.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Shockwave needs Python 3.11 or newer: make PYTHON=python3.11 ...")'

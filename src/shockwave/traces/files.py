@@ -124,7 +124,7 @@ class _StandardZstd:
     """Zstandard as Python 3.14 brings it."""
 
     def __init__(self) -> None:
-        from compression import zstd  # type: ignore[import-not-found,unused-ignore]
+        from compression import zstd
 
         self._zstd: Any = zstd
 
