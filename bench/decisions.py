@@ -23,7 +23,8 @@ from rich.console import Console
 from rich.table import Table
 
 from shockwave.engine.journal import MemoryJournal
-from shockwave.engine.loop import RoundLoop, Rounds
+from shockwave.engine.loop import RoundLoop
+from shockwave.engine.state import Rounds
 from shockwave.executors.simulated import SimulatedExecutor
 from shockwave.executors.simulation import TraceArrivals, by_arrival
 from shockwave.model.cluster import Cluster

@@ -20,6 +20,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from shockwave.measure.charts import Axis, Canvas, Margins, standalone
 from shockwave.plan.instances import Instance, random_instance
 from shockwave.plan.market import PiecewiseLog, fairness_weights
 from shockwave.plan.milp import solve_original
@@ -156,47 +157,24 @@ def growth_exponent(rows: list[dict[str, Any]]) -> float:
 
 def growth_svg(rows: list[dict[str, Any]]) -> str:
     """Seconds over jobs on logarithmic axes, with a line of slope one to compare."""
-    width, height, left, bottom = 640, 400, 80, 60
-    jobs = np.log10([row["jobs"] for row in rows])
-    seconds = np.log10([row["seconds"] for row in rows])
-    low_y, high_y = np.floor(seconds.min()), np.ceil(seconds.max())
-
-    def place(x: float, y: float) -> tuple[float, float]:
-        across = (x - jobs[0]) / max(jobs[-1] - jobs[0], 1e-9)
-        up = (y - low_y) / max(high_y - low_y, 1e-9)
-        return left + across * (width - left - 20), height - bottom - up * (height - bottom - 20)
-
-    def path(points: list[tuple[float, float]]) -> str:
-        return "M" + " L".join(f"{x:.1f},{y:.1f}" for x, y in points)
-
-    measured = [place(x, y) for x, y in zip(jobs, seconds, strict=True)]
-    end = seconds[-1]
-    linear = [place(x, max(end - (jobs[-1] - x), low_y)) for x in jobs]
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        'font-family="sans-serif" font-size="12">',
-        "<title>Planner time over the number of jobs</title>",
-        f'<rect width="{width}" height="{height}" fill="white"/>',
-        f'<path d="{path(linear)}" fill="none" stroke="#999" stroke-dasharray="4 4"/>',
-        f'<path d="{path(measured)}" fill="none" stroke="#0b62a4" stroke-width="2"/>',
-    ]
-    for (x, y), row in zip(measured, rows, strict=True):
-        parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="#0b62a4"/>')
-        parts.append(
-            f'<text x="{x:.1f}" y="{height - bottom + 18}" text-anchor="middle">'
-            f"{row['jobs']:,}</text>"
-        )
-    for power in range(int(low_y), int(high_y) + 1):
-        _, y = place(jobs[0], power)
-        parts.append(
-            f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{10.0**power:g} s</text>'
-            f'<path d="M{left},{y:.1f} H{width - 20}" stroke="#eee"/>'
-        )
-    parts.append(
-        f'<text x="{(left + width) / 2:.0f}" y="{height - 16}" text-anchor="middle">'
-        "jobs (20 rounds, 4 jobs per GPU); dashed: linear growth</text></svg>"
-    )
-    return "\n".join(parts) + "\n"
+    title = "Planner time over the number of jobs"
+    points = [(float(row["jobs"]), float(row["seconds"])) for row in rows]
+    powers = [np.floor(np.log10(min(seconds for _, seconds in points))),
+              np.ceil(np.log10(max(seconds for _, seconds in points)))]  # fmt: skip
+    low, high = (10.0**power for power in powers)
+    jobs = [count for count, _ in points]
+    label = "jobs (20 rounds, 4 jobs per GPU); dashed: linear growth"
+    x_axis = Axis(jobs[0], jobs[-1], jobs, label, log=True, text=lambda count: f"{count:,.0f}")
+    ticks = 10.0 ** np.arange(powers[0], powers[1] + 1)
+    y_axis = Axis(low, high, ticks.tolist(), log=True, text=lambda seconds: f"{seconds:g} s")
+    canvas = Canvas(title, x_axis, y_axis, 640, 400, Margins(80, 24, 20, 60))
+    canvas.draw_axes()
+    last_jobs, last_seconds = points[-1]
+    canvas.curve([(n, max(last_seconds * n / last_jobs, low)) for n in jobs], "guide")
+    canvas.curve(points, "line p0")
+    for count, seconds in points:
+        canvas.dot(canvas.x(count), canvas.y(seconds), "p0", f"{count:,.0f} jobs: {seconds:.3g} s")
+    return standalone(title, canvas)
 
 
 def show(console: Console, report: dict[str, Any]) -> None:

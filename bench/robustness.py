@@ -15,7 +15,6 @@ import argparse
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,8 @@ from rich.table import Table
 
 from shockwave.executors.simulation import TraceTruth, simulate
 from shockwave.measure import fold_history, summarize
+from shockwave.measure.charts import Axis, Canvas, Margins, standalone
+from shockwave.measure.charts.palette import policy_class
 from shockwave.measure.fairness import finish_time_fairness
 from shockwave.model.cluster import Cluster
 from shockwave.model.job import TraceJob
@@ -132,44 +133,36 @@ _PANELS = (
     ("worst_honest_static", "worst static FTF, honest"),
     ("worst_honest_egalitarian", "worst egalitarian FTF, honest"),
 )
-_COLOURS = {"shockwave": "#2a6fdb", "srtf": "#e2622a", "gavel": "#148f6a"}
 _LABEL, _PANEL, _GAP, _TOP, _ROW = 160, 200, 28, 84, 44
 
 
 def svg(runs: Sequence[dict[str, Any]]) -> str:
     """How every figure degrades, as a standalone SVG."""
     groups = grouped(runs)
-    bottom = _TOP + _ROW * len(SCENARIOS)
     width = _LABEL + len(_PANELS) * (_PANEL + _GAP) + 8
-    height = bottom + 34
-    parts = ['<rect width="100%" height="100%" fill="#fff"/>']
-    parts.append(
-        '<text x="16" y="26" font-size="15" font-weight="600">What disturbances cost</text>'
-    )
+    panels = [
+        _panel(groups, key, title, _LABEL + number * (_PANEL + _GAP), width)
+        for number, (key, title) in enumerate(_PANELS)
+    ]
+    title = "What disturbances cost"
+    frame = Canvas(title, Axis(0, 1, ()), Axis(0, 1, ()), width, _height(), Margins(0, 0, 0, 0))
+    frame.text(16, 26, title, "start", "title")
     for number, policy in enumerate(POLICIES):
         x = _LABEL + 100 * number + 70
-        parts.append(
-            f'<circle cx="{x}" cy="21" r="5" fill="{_COLOURS[policy]}"/>'
-            f'<text x="{x + 10}" y="25">{escape(policy)}</text>'
-        )
-    parts.append(
-        f'<text x="{width - 12}" y="25" text-anchor="end" fill="#667">'
-        "dot: mean of the seeds, line: their range; left is better</text>"
-    )
+        frame.dot(x, 21, policy_class(number), policy, 5)
+        frame.text(x + 10, 25, policy, "start")
+    said = "dot: mean of the seeds, line: their range; left is better"
+    frame.text(width - 12, 25, said, "end")
     for row, scenario in enumerate(SCENARIOS):
         y = _TOP + _ROW * row
         if row % 2 == 0:
-            parts.append(
-                f'<rect x="8" y="{y}" width="{width - 16}" height="{_ROW}" fill="#f4f6f9"/>'
-            )
-        parts.append(f'<text x="16" y="{y + _ROW / 2 + 4:.0f}">{escape(scenario.name)}</text>')
-    for number, (key, title) in enumerate(_PANELS):
-        parts.append(_panel(groups, key, title, _LABEL + number * (_PANEL + _GAP), bottom))
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}" font-family="system-ui, sans-serif" font-size="12" '
-        f'fill="#1c2430" role="img"><title>What disturbances cost</title>{"".join(parts)}</svg>\n'
-    )
+            frame.rectangle(8, y, width - 16, _ROW, "band")
+        frame.text(16, y + _ROW / 2 + 4, scenario.name, "start")
+    return standalone(title, frame, *panels)
+
+
+def _height() -> float:
+    return _TOP + _ROW * len(SCENARIOS) + 34
 
 
 def _panel(
@@ -177,36 +170,28 @@ def _panel(
     key: str,
     title: str,
     left: float,
-    bottom: float,
-) -> str:
+    width: float,
+) -> Canvas:
     values = [entry[key] for entries in groups.values() for entry in entries]
     step = _tick_step(max(values) - min(1.0, *values))
-    low = np.floor(min(1.0, *values) / step + 1e-9) * step
-    high = np.ceil(max(values) / step - 1e-9) * step
-
-    def across(value: float) -> float:
-        return float(left + (value - low) / (high - low) * _PANEL)
-
-    parts = [f'<text x="{left}" y="{_TOP - 28}" font-weight="600">{escape(title)}</text>']
-    for tick in np.arange(low, high + step / 2, step).tolist():
-        x = across(tick)
-        colour = "#8a94a3" if abs(tick - 1.0) < 1e-9 else "#dde2e8"
-        parts.append(
-            f'<path d="M{x:.1f},{_TOP} V{bottom}" stroke="{colour}"/>'
-            f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle" fill="#667">{tick:g}</text>'
-        )
+    low = float(np.floor(min(1.0, *values) / step + 1e-9) * step)
+    high = float(np.ceil(max(values) / step - 1e-9) * step)
+    ticks = np.arange(low, high + step / 2, step).tolist()
+    rows = Axis(len(SCENARIOS), 0, ())
+    margins = Margins(left, width - left - _PANEL, _TOP, 34)
+    canvas = Canvas(title, Axis(low, high, ticks), rows, width, _height(), margins)
+    canvas.draw_axes(vertical_grid=True)
+    canvas.curve([(1.0, 0.0), (1.0, len(SCENARIOS))], "guide")
+    canvas.text(left, _TOP - 28, title, "start", "title")
     for row, scenario in enumerate(SCENARIOS):
         for place, policy in enumerate(POLICIES):
-            seen = [entry[key] for entry in groups[scenario.name, policy]]
-            y = _TOP + _ROW * row + _ROW * (place + 1) / (len(POLICIES) + 1)
-            mean, colour = float(np.mean(seen)), _COLOURS[policy]
-            parts.append(
-                f'<path d="M{across(min(seen)):.1f},{y:.1f} H{across(max(seen)):.1f}" '
-                f'stroke="{colour}" stroke-width="2" opacity="0.45"/>'
-                f'<circle cx="{across(mean):.1f}" cy="{y:.1f}" r="4" fill="{colour}">'
-                f"<title>{escape(f'{policy}, {scenario.name}: {mean:.2f}')}</title></circle>"
-            )
-    return "".join(parts)
+            seen = [float(entry[key]) for entry in groups[scenario.name, policy]]
+            y = row + (place + 1) / (len(POLICIES) + 1)
+            mean, kind = float(np.mean(seen)), policy_class(place)
+            canvas.curve([(min(seen), y), (max(seen), y)], f"line {kind}")
+            said = f"{policy}, {scenario.name}: {mean:.2f}"
+            canvas.dot(canvas.x(mean), canvas.y(y), kind, said, 4)
+    return canvas
 
 
 def _tick_step(span: float) -> float:

@@ -63,9 +63,8 @@ def train(job: Session, epochs: int, seed: int = 0, *, adapt: bool = True) -> Ou
             loader.set_batch_size(accordion.at_epoch_end(gradient.norm(), scheduled_rate))
             job.configure(loader.batch_size)
         gradient.reset()
-        if job.should_stop() or job.checkpoint_requested():
+        if job.should_stop():
             job.save(state_of(parts))
-        if job.stopping:
             break
     parameters = sum(p.numel() for p in model.parameters())
     return Outcome(accuracy(model, test), loss.item(), job.epochs_done, steps, parameters)

@@ -65,9 +65,8 @@ def train(job: Session, epochs: int, seed: int = 0, *, adapt: bool = True) -> Ou
         if adapt:
             loader.set_batch_size(noise.at_epoch_end())
             job.configure(loader.batch_size)
-        if job.should_stop() or job.checkpoint_requested():
+        if job.should_stop():
             job.save(state_of(parts))
-        if job.stopping:
             break
     parameters = sum(p.numel() for p in model.parameters())
     return Outcome(accuracy(model, test), loss.item(), job.epochs_done, steps, parameters)

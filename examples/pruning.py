@@ -74,9 +74,8 @@ def train(job: Session, epochs: int, seed: int = 0, *, adapt: bool = True) -> Ou
             optimizer = make_optimizer(model)  # momentum of neurons that are gone is of no use
             parts |= {"model": model, "optimizer": optimizer}
             job.configure(ticket.percent)
-        if job.should_stop() or job.checkpoint_requested():
+        if job.should_stop():
             job.save(state_of(parts))
-        if job.stopping:
             break
     return Outcome(
         accuracy(model, test), loss.item(), job.epochs_done, steps, parameter_count(model)

@@ -7,9 +7,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from shockwave.engine.executor import Executor, Launch, Poll, Signal
+from shockwave.engine.executor import Executor, Launch, Poll
 from shockwave.engine.journal import MemoryJournal
-from shockwave.engine.loop import Observer, RoundLoop, Rounds
+from shockwave.engine.loop import Observer, RoundLoop
+from shockwave.engine.state import Rounds
 from shockwave.engine.retry import Retries
 from shockwave.executors.faults import Fault
 from shockwave.executors.simulated import SimulatedExecutor
@@ -114,9 +115,6 @@ class Recorder(Executor):
 
     def launch(self, launches: Sequence[Launch]) -> None:
         self.inner.launch(launches)
-
-    def signal(self, handles: Ints, signal: Signal, lease_end: float) -> None:
-        self.inner.signal(handles, signal, lease_end)
 
     def stop(self, handles: Ints) -> None:
         self.inner.stop(handles)

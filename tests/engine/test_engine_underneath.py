@@ -13,7 +13,7 @@ from tests.engine.test_requests import Asking
 
 from shockwave.engine.arrivals import CancelJob
 from shockwave.engine.assign import Assigner, Orders
-from shockwave.engine.executor import Launch, Poll, Signal
+from shockwave.engine.executor import Launch, Poll
 from shockwave.executors.faults import NodeFailure, NodeOccupation, NodeRecovery
 from shockwave.executors.simulated import SimulatedExecutor
 from shockwave.executors.simulation import by_arrival
@@ -50,7 +50,6 @@ class Engine(Recorder):
 
     def __init__(self, inner: SimulatedExecutor, *, skip: bool = True) -> None:
         super().__init__(inner, skip=skip)
-        self.renewed: list[tuple[float, list[int], float]] = []
         self.launched: list[tuple[float, str]] = []
         self.stopped: list[tuple[float, list[int]]] = []
 
@@ -67,10 +66,6 @@ class Engine(Recorder):
     def stop(self, handles: Ints) -> None:
         self.stopped.append((self.inner.now, handles.tolist()))
         super().stop(handles)
-
-    def signal(self, handles: Ints, signal: Signal, lease_end: float) -> None:
-        assert signal is Signal.RENEW
-        self.renewed.append((self.inner.now, handles.tolist(), lease_end))
 
     def away(self) -> str | None:
         begin, end = self.away_from_to
@@ -116,15 +111,12 @@ class Ranked(Policy):
 # Away.
 
 
-def test_while_the_engine_is_away_leases_are_renewed_and_nothing_else() -> None:
+def test_while_the_backend_is_away_what_runs_goes_on_and_nothing_is_ordered() -> None:
     jobs = [make_job("a", (32, 10, 100.0)), make_job("b", (32, 1, 100.0), arrival=250.0)]
     run, engine = run_on_engine(jobs, cluster=Cluster.uniform(2), skip=False)
     engine.away_from_to = (200.0, 600.0)
     run.go()
     assert engine.launched == [(0.0, "a"), (600.0, "b")]
-    # Every round of the outage, up to the end of the round.
-    during = [item for item in engine.renewed if 200.0 <= item[0] < 600.0]
-    assert during == [(t, [0], t + 100.0) for t in (200.0, 300.0, 400.0, 500.0)]
     decided = [event.time for event in run.of(RoundDecided)]
     assert not [time for time in decided if 200.0 <= time < 600.0]
     assert run.finishes["a"] == pytest.approx(1010.0)  # it ran through all of it
@@ -252,7 +244,7 @@ def test_a_gang_on_gpus_that_others_claim_runs_on_where_nothing_can_be_decided()
     run, engine = run_on_engine([make_job("a", (32, 5, 100.0))], faults=faults, skip=False)
     run.go()
     assert run.finishes == {"a": pytest.approx(510.0)}
-    assert [at for at, _, _ in engine.renewed] == [100.0, 200.0, 300.0, 400.0, 500.0]
+    assert not engine.stopped
 
 
 # Nodes that a job may use.

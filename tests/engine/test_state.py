@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.engine.runs import Learning, RandomPolicy, Run
 
-from shockwave.engine.loop import Rounds
+from shockwave.engine.state import Rounds
 from shockwave.engine.retry import Retries
 from shockwave.engine.state import SchedulerState
 from shockwave.engine.table import JobTable

@@ -47,12 +47,12 @@ def losses(executor: GangExecutor, *, preempt: bool, start: int = 0) -> list[flo
     spec = job(name)
     watch = Watch(executor, STEP_SECONDS, int(PATIENCE_SECONDS / STEP_SECONDS), start)
     watch.poll()  # an engine looks at its nodes before it is told to use them
-    watch.launch([Launch(0, spec, PLACEMENT, 1, 3600.0)])
+    watch.launch([Launch(0, spec, PLACEMENT, 1)])
     if preempt:
         watch.until(lambda: watch.epochs(0) >= 2)
         executor.stop(np.array([0]))
         watch.poll()
-        watch.launch([Launch(0, spec, PLACEMENT, 2, 3600.0)])
+        watch.launch([Launch(0, spec, PLACEMENT, 2)])
     watch.until_finished([spec])
     assert not watch.of(JobStopped)
     said = [_epochs(executor.folder(name) / f"reports-{g}.jsonl") for g in (1, 2)]

@@ -8,7 +8,14 @@ from typing import Any
 
 from tests.live.schedulers import Scheduler, reports
 
-from shockwave.model.events import Event, JobFinished, JobProgressed, JobStarted, JobStopped
+from shockwave.model.events import (
+    Event,
+    JobFailed,
+    JobFinished,
+    JobProgressed,
+    JobStarted,
+    JobStopped,
+)
 
 
 def audit(
@@ -22,8 +29,10 @@ def audit(
 
     The jobs save after every epoch.
     """
-    assert {job["name"]: job["state"] for job in jobs} == dict.fromkeys(epochs, "finished")
     events = scheduler.events()
+    unfinished = [_story(job, events) for job in jobs if job["state"] != "finished"]
+    assert not unfinished, "not all jobs finished:\n" + "\n".join(unfinished)
+    assert sorted(job["name"] for job in jobs) == sorted(epochs)
     names = {job["id"]: job["name"] for job in jobs}
     finished = Counter(event.job for event in events if isinstance(event, JobFinished))
     assert finished == Counter(list(names)), "every job finishes exactly once"
@@ -44,6 +53,13 @@ def audit(
             best = max([best, *trained])
         assert best == epochs[name], f"{name} did exactly its epochs"
     return events
+
+
+def _story(job: Mapping[str, Any], events: list[Event]) -> str:
+    """What became of a job that should have finished."""
+    own = [event for event in events if getattr(event, "job", None) == job["id"]]
+    told = [event for event in own if isinstance(event, JobStarted | JobStopped | JobFailed)]
+    return "\n  ".join([f"{job['name']} is {job['state']}: {job}", *map(repr, told)])
 
 
 def _epochs_never_vanish(events: list[Event], jobs: list[str]) -> None:

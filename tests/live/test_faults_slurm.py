@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from tests.live.engine_faults import everything_is_killed_once
+from tests.live.cluster_faults import everything_is_killed_once
 
 from shockwave.testing.slurm_cluster import SlurmCluster, why_slurm_cannot_run
 

@@ -18,7 +18,7 @@ from shockwave.measure import (
     summarize,
     write_report,
 )
-from shockwave.measure.gantt import gantt_chart, model_order
+from shockwave.measure.charts.gantt import gantt_chart, model_order
 from shockwave.model.errors import InputError
 from shockwave.model.events import Event, JobFinished, NodeDown
 
@@ -77,9 +77,9 @@ def test_the_page_holds_every_part() -> None:
     sections = [attrs["id"] for tag, attrs in outline.tags if tag == "section"]
     assert sections == ["table", "jct", "ftf", "time", "gantt"]
     assert len(outline.classed("chip")) == len(RANKS)
-    assert len(outline.classed("lines")) == 1 + 3
-    assert len(outline.classed("line")) == 4 * len(RANKS)
-    assert len(outline.classed("areas")) == 2 * len(RANKS)
+    assert len(outline.classed("lines")) == 2 + 3  # the first for two widths
+    assert len(outline.classed("line")) == (2 + 3) * len(RANKS)
+    assert len(outline.classed("areas")) == 2 * 2 * len(RANKS)
     assert len(outline.classed("gantt")) == len(RANKS)
     captions = outline.classed("caption")
     assert len(captions) >= len(sections)

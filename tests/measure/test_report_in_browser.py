@@ -73,7 +73,7 @@ def hover(page: Page, selector: str, right: float, down: float) -> str:
 
 def test_everything_is_drawn_and_nothing_overflows(page: Page) -> None:
     assert page.locator("#comparison tbody tr").count() == len(RANKS)
-    assert page.locator("svg.lines .line").count() == 4 * len(RANKS)
+    assert page.locator("svg.lines:visible .line").count() == 4 * len(RANKS)
     for selector in ("svg.lines .line", "svg.areas .area", "svg.gantt:visible .bars"):
         box = page.locator(selector).first.bounding_box()
         assert box is not None
@@ -83,9 +83,10 @@ def test_everything_is_drawn_and_nothing_overflows(page: Page) -> None:
     assert wide <= 0
 
 
-def test_no_two_labels_of_a_chart_overlap(page: Page) -> None:
-    overlaps = page.evaluate(
-        """() => [...document.querySelectorAll("svg.chart")].flatMap((svg) => {
+@pytest.mark.parametrize("width", [1280, 375])
+def test_no_two_labels_of_a_chart_overlap(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    overlaps = page.evaluate("""() => [...document.querySelectorAll("svg.chart")].flatMap((svg) => {
             const boxes = [...svg.querySelectorAll("text")]
                 .map((text) => [text.textContent, text.getBoundingClientRect()])
                 .filter(([, box]) => box.width > 0);
@@ -93,9 +94,31 @@ def test_no_two_labels_of_a_chart_overlap(page: Page) -> None:
                 .filter(([, b]) => a.left < b.right && b.left < a.right
                     && a.top + 3 < b.bottom && b.top + 3 < a.bottom)
                 .map(([other]) => name + " / " + other));
-        })"""
-    )
+        })""")
     assert overlaps == []
+
+
+def test_on_a_phone_everything_fits_and_can_be_read(page: Page) -> None:
+    page.set_viewport_size({"width": 375, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    assert page.locator("svg.lines:visible .line").count() == 4 * len(RANKS)
+    small = page.evaluate(
+        """() => [...document.querySelectorAll("svg.chart text")]
+            .map((text) => [text.textContent, text.getBoundingClientRect()])
+            .filter(([, box]) => box.width > 0 && box.height < 10)
+            .map(([name, box]) => name + " is " + box.height + " pixels high")"""
+    )
+    assert small == []
+    outside = page.evaluate(
+        """() => [...document.querySelectorAll("svg.chart")]
+            .filter((svg) => !svg.closest(".wide"))
+            .flatMap((svg) => [...svg.querySelectorAll("text")])
+            .map((text) => [text.textContent, text.getBoundingClientRect()])
+            .filter(([, box]) => box.width > 0 && (box.left < 0 || box.right > innerWidth))
+            .map(([name]) => name)"""
+    )
+    assert outside == []
+    assert hover(page, "#jct svg:visible", 0.5, 0.5)
 
 
 def test_a_policy_can_be_hidden_and_shown_again(page: Page) -> None:

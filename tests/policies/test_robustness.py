@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from shockwave.engine.journal import MemoryJournal
-from shockwave.engine.loop import RoundLoop, Rounds
+from shockwave.engine.loop import RoundLoop
 from shockwave.engine.retry import Retries
+from shockwave.engine.state import Rounds
 from shockwave.executors.faults import JobCrash
 from shockwave.executors.simulated import SimulatedExecutor
 from shockwave.executors.simulation import TraceArrivals, by_arrival, simulate

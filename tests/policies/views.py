@@ -75,6 +75,9 @@ def make_view(
         profile=np.array(np.broadcast_to(np.asarray(seconds, dtype=np.float64), count))[:, None],
         configuration_epochs=values["epochs_done"][:, None].copy(),
         measured_seconds=np.full((count, 1), np.nan),
+        must_stay=np.zeros(count, dtype=np.bool_),
+        measured_restart_seconds=np.full(count, np.nan),
+        unsaved_seconds=np.full(count, np.nan),
         **values,
     )
 

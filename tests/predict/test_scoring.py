@@ -155,6 +155,6 @@ def test_the_calibration_plot_names_every_predictor(job: Any) -> None:
     scores = score([job([(0, 10), (1, 30)])], [Reactive, EqualShares])
     svg = calibration_svg(scores)
     assert svg.startswith("<svg")
-    assert svg.count("<polyline") == 2
+    assert svg.count('<path class="line p') == 4  # the curve and its key
     assert "reactive" in svg
     assert "equal-shares" in svg

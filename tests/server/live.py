@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from fastapi import FastAPI
 from starlette.testclient import TestClient
-from tests.server.memory_port import eventually
+from tests.server.scripted import eventually
 
 from shockwave.server.listener import Listener
 

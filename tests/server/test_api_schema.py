@@ -17,7 +17,7 @@ from schemathesis.checks import (
     status_code_conformance,
 )
 from tests.server.live import listening
-from tests.server.memory_port import MemoryScheduler
+from tests.server.scripted import MemoryScheduler
 from tests.server.services import running, slow, submit, tiny
 
 from shockwave.server.app import create_app

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from tests.server.live import listening
-from tests.server.memory_port import MemoryScheduler, eventually
+from tests.server.scripted import MemoryScheduler, eventually
 
 from shockwave.server.app import create_app
 from shockwave.server.listener import Listener

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 from tests.server.live import local_client
-from tests.server.memory_port import MemoryScheduler
+from tests.server.scripted import MemoryScheduler
 
 from shockwave.server.app import create_app
 from shockwave.server.records import Submission

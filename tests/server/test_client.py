@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import typer
 from tests.server.live import listening
-from tests.server.memory_port import STARTED_UNIX, MemoryScheduler
+from tests.server.scripted import STARTED_UNIX, MemoryScheduler
 from typer.testing import CliRunner, Result
 
 from shockwave.cli.live import register
@@ -87,9 +87,9 @@ def test_a_command_is_submitted_with_flags_of_its_own(
     assert submission.epoch_seconds == {32: 4.5}
     assert submission.env == {"DATA": "/data=x"}
     assert submission.workdir == str(tmp_path)
-    assert submission.slurm is not None
-    assert submission.slurm.given() == {"partition": "gpu,debug", "constraint": "v100|a100"}
-    assert command_of(submission, "token").options == submission.slurm.given()
+    options = {"partition": "gpu,debug", "constraint": "v100|a100"}
+    assert submission.sections == {"slurm": options}
+    assert command_of(submission, "token").options == options
 
 
 def test_a_file_is_submitted_and_flags_win_over_it(

@@ -7,11 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from shockwave.executors.ray.options import RaySiteOptions
+from shockwave.executors.slurm.options import SlurmSiteOptions
 from shockwave.model.command import Command
 from shockwave.model.errors import InputError
 from shockwave.server.clock import RealClock
 from shockwave.server.config import ServeConfig, load_config
 from shockwave.server.execution import site_of
+from shockwave.server.settings import known_settings
+from shockwave.server.settings_page import settings_page
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 
 
 def write(folder: Path, text: str) -> Path:
@@ -128,7 +134,7 @@ def test_slots_make_a_cluster() -> None:
     assert [node.gpus for node in one.cluster.nodes] == [6]
 
 
-def test_settings_of_an_engine_reach_its_executor(tmp_path: Path) -> None:
+def test_options_of_an_executor_reach_it(tmp_path: Path) -> None:
     text = """
         executor = "slurm"
         start_seconds = 30
@@ -141,13 +147,13 @@ def test_settings_of_an_engine_reach_its_executor(tmp_path: Path) -> None:
         write(tmp_path, text), environment={"SHOCKWAVE_SLURM_ACCOUNT": "vision"}
     )
     site = site_of(effective.config, lambda job: Command(("true",), "/"), 0.0, RealClock(0.0))
-    assert site.options == {
-        "slurm_partition": "gpu,debug",
-        "slurm_account": "vision",
-        "slurm_constraint": "[v100|a100]&ib",
-        "slurm_cpus_per_gpu": "12",
-        "slurm_python": "/opt/python/bin/python3.11",
-    }
+    assert site.options == SlurmSiteOptions(
+        partition="gpu,debug",
+        account="vision",
+        constraint="[v100|a100]&ib",
+        cpus_per_gpu=12,
+        python="/opt/python/bin/python3.11",
+    )
     assert (site.start_seconds, site.nodes) == (30.0, ())
     printed = effective.to_toml()
     assert "# slots: the executor knows" in printed
@@ -157,9 +163,58 @@ def test_settings_of_an_engine_reach_its_executor(tmp_path: Path) -> None:
 def test_ray_has_the_slots_of_this_machine_unless_it_has_an_address() -> None:
     own = load_config(flags={"executor": "ray", "slots": 4}, environment={}).config
     assert [node.gpus for node in own.cluster.nodes] == [4]
-    assert own.engine_options == {}
+    assert own.site_options == RaySiteOptions()
     other = load_config(
         flags={"executor": "ray", "ray_address": "head:6379"}, environment={}
     ).config
     assert other.cluster.nodes == ()
-    assert other.engine_options == {"ray_address": "head:6379"}
+    assert other.site_options == RaySiteOptions(address="head:6379")
+
+
+def test_options_of_an_executor_may_stand_in_a_section(tmp_path: Path) -> None:
+    text = 'executor = "slurm"\n\n[slurm]\npartition = "gpu"\ncpus_per_gpu = 4\n'
+    effective = load_config(
+        write(tmp_path, text), flags={"slurm_cpus_per_gpu": "8"}, environment={}
+    )
+    assert effective.config.site_options == SlurmSiteOptions(partition="gpu", cpus_per_gpu=8)
+    assert effective.sources["slurm_partition"] == str(tmp_path / "settings.toml")
+    assert effective.sources["slurm_cpus_per_gpu"] == "--slurm-cpus-per-gpu"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[slurm]\npartition = 'a'\nqos = '-x'\n", ["line 4, slurm_qos", "one name", "'-x'"]),
+        ("[slurm]\npartion = 'a'\n", ["line 3, slurm_partion", "Did you mean slurm_partition?"]),
+        ("[ray]\naddress = 'head:6379'\n", ["line 3, ray_address", "but executor is slurm"]),
+        ("slurm = 'gpu'\n", ["line 2, slurm", "no such setting"]),
+        ("site_options = {partition = 'gpu'}\n", ["line 2, site_options", "no such setting"]),
+    ],
+)
+def test_a_mistake_in_a_section_is_told_at_its_line(
+    tmp_path: Path, text: str, said: list[str]
+) -> None:
+    with pytest.raises(InputError) as error:
+        load_config(write(tmp_path, "executor = 'slurm'\n" + text), environment={})
+    for part in said:
+        assert part in str(error.value)
+
+
+def test_an_executor_that_is_not_there_is_told_where_it_was_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"line 1, executor: no such executor.*local, slurm, ray"):
+        load_config(write(tmp_path, "executor = 'nope'\nnope_x = 1\n"), environment={})
+    with pytest.raises(InputError, match=r"SHOCKWAVE_EXECUTOR: .*cannot be loaded: Module"):
+        load_config(environment={"SHOCKWAVE_EXECUTOR": "no_such_module:Mine"})
+
+
+def test_every_setting_is_described_and_has_its_unit_in_the_name() -> None:
+    for setting in known_settings().values():
+        assert setting.description.endswith("."), setting.name
+        if "econds" in setting.description:
+            assert setting.name.endswith("_seconds"), setting.name
+
+
+def test_the_page_about_settings_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == settings_page(), (
+        "write it again: shockwave config --markdown > docs/settings.md"
+    )

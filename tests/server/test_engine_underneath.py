@@ -23,7 +23,6 @@ from shockwave.model.job import JobSpec
 from shockwave.server.app import create_app
 from shockwave.server.records import Submission
 from shockwave.server.service import Service
-from shockwave.server.slurm_options import SlurmOptions
 
 LEFT_OUT = "waits: of the nodes that it may use, not enough are up"
 TWO = (Node("n0", 1), Node("n1", 1))
@@ -239,14 +238,11 @@ def test_a_job_that_may_use_few_nodes_says_what_it_waits_for(
 def test_options_of_slurm_are_for_slurm(tmp_path: Path) -> None:
     with (
         running(config(tmp_path)) as service,
-        pytest.raises(InputError, match=r"^slurm: .*local executor, not by Slurm"),
+        pytest.raises(InputError, match=r"^slurm: .*local executor"),
     ):
         submit(
             service,
-            Submission(
-                command=["true"],
-                epochs=1,
-                workdir="/",
-                slurm=SlurmOptions(partition="gpu"),
+            Submission.model_validate(
+                {"command": ["true"], "epochs": 1, "workdir": "/", "slurm": {"partition": "gpu"}}
             ),
         )

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 from tests.server.live import local_client
-from tests.server.memory_port import MemoryScheduler
+from tests.server.scripted import MemoryScheduler
 
 from shockwave.model.events import StopReason
 from shockwave.server.app import create_app

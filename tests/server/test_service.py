@@ -15,7 +15,7 @@ from shockwave.policies.base import Decision
 from shockwave.policies.las import Las
 from shockwave.predict.base import Forecast
 from shockwave.server.execution import site_of
-from shockwave.server.port import Conflict
+from shockwave.server.door import Conflict
 from shockwave.server.service import Service
 
 

@@ -17,13 +17,14 @@ from typer.testing import CliRunner
 
 from shockwave.cli.config import config as config_command
 from shockwave.cli.serve import serve
+from shockwave.cli.settings_flags import SettingsCommand
 from shockwave.executors.local import LocalExecutor
 from shockwave.server.lock import StateLock
 
 runner = CliRunner()
 app = typer.Typer()
-app.command("serve")(serve)
-app.command("config")(config_command)
+app.command("serve", cls=SettingsCommand)(serve)
+app.command("config", cls=SettingsCommand)(config_command)
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +52,7 @@ def test_a_second_scheduler_is_refused(tmp_path: Path) -> None:
     assert f"another scheduler (process {os.getpid()})" in said
 
 
-def test_a_first_start_without_its_engine_fails_in_one_line(
+def test_a_first_start_without_its_backend_fails_in_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(LocalExecutor, "nodes", lambda self: None)
@@ -100,9 +101,19 @@ def test_settings_are_printed() -> None:
 
 
 def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
-    program = "import typer; from shockwave.cli.serve import serve; typer.run(serve)"
     process = subprocess.Popen(
-        [sys.executable, "-c", program, "--state-dir", "state", "--port", "0", "--policy", "las"],
+        [
+            sys.executable,
+            "-m",
+            "shockwave.cli.main",
+            "serve",
+            "--state-dir",
+            "state",
+            "--port",
+            "0",
+            "--policy",
+            "las",
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

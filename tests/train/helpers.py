@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from shockwave.protocol.files import write_json
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXAMPLES = REPOSITORY / "examples"
 DEADLINE_SECONDS = 120.0
@@ -30,16 +32,8 @@ class FakeScheduler:
         self.generation = generation
         self.lease()
 
-    def lease(self, *, stop: bool = False, checkpoint: int = 0) -> None:
-        record = {
-            "generation": self.generation,
-            "lease_end": time.time() + 60.0,
-            "stop": stop,
-            "checkpoint": checkpoint,
-        }
-        temporary = self.directory / ".lease.json.tmp"
-        temporary.write_text(json.dumps(record), encoding="utf-8")
-        temporary.replace(self.directory / "lease.json")
+    def lease(self, *, stop: bool = False) -> None:
+        write_json(self.directory / "lease.json", {"generation": self.generation, "stop": stop})
 
     def environment(self, rank: int = 0, world_size: int = 1) -> dict[str, str]:
         return {

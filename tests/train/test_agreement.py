@@ -10,15 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.train.helpers import FakeScheduler, finish, start
 
-from shockwave.train.agreement import FileAgreement, Wishes
+from shockwave.protocol.paths import JobPaths
+from shockwave.train.agreement import FileAgreement
 
-STOP = Wishes(stop=True)
-GO = Wishes()
+STOP, GO = True, False
 
 
 def ranks(directory: Path, count: int, patience_seconds: float = 1e9) -> list[FileAgreement]:
     return [
-        FileAgreement(directory, generation=1, rank=rank, patience_seconds=patience_seconds)
+        FileAgreement(
+            JobPaths(directory), generation=1, rank=rank, patience_seconds=patience_seconds
+        )
         for rank in range(count)
     ]
 
@@ -47,8 +49,8 @@ def test_ranks_in_lock_step_stop_at_the_same_call(
         rank = data.draw(st.sampled_from(ready), label="next") if ready else None
         assert rank is not None, f"stuck: {calls} {stopped_at}"
         calls[rank] += 1
-        wish = Wishes(stop=rank == asked and calls[rank] >= asked_at)
-        if members[rank].agree(wish).stop:
+        wish = rank == asked and calls[rank] >= asked_at
+        if members[rank].agree(wish):
             stopped_at[rank] = calls[rank]
     assert len(set(stopped_at)) == 1
     assert stopped_at[0] is not None
@@ -58,31 +60,31 @@ def test_ranks_in_lock_step_stop_at_the_same_call(
 def test_uncoupled_ranks_stop_at_or_after_the_announced_call(tmp_path: Path) -> None:
     leader, ahead, behind = ranks(tmp_path, 3)
     for _ in range(10):
-        assert not ahead.agree(GO).stop
-    assert not leader.agree(GO).stop
-    assert not leader.agree(STOP).stop
-    assert leader.agree(GO).stop
-    assert ahead.agree(GO).stop
-    assert [behind.agree(GO).stop for _ in range(3)] == [False, False, True]
+        assert not ahead.agree(GO)
+    assert not leader.agree(GO)
+    assert not leader.agree(STOP)
+    assert leader.agree(GO)
+    assert ahead.agree(GO)
+    assert [behind.agree(GO) for _ in range(3)] == [False, False, True]
 
 
 def test_a_rank_without_a_leader_stops_alone_in_time(tmp_path: Path) -> None:
     now = [0.0]
     lonely = FileAgreement(
-        tmp_path, generation=1, rank=1, patience_seconds=15.0, clock=lambda: now[0]
+        JobPaths(tmp_path), generation=1, rank=1, patience_seconds=15.0, clock=lambda: now[0]
     )
-    assert not lonely.agree(STOP).stop
+    assert not lonely.agree(STOP)
     now[0] = 14.0
-    assert not lonely.agree(STOP).stop
+    assert not lonely.agree(STOP)
     now[0] = 15.0
-    assert lonely.agree(STOP).stop
+    assert lonely.agree(STOP)
 
 
 def test_generations_do_not_mix(tmp_path: Path) -> None:
     (leader,) = ranks(tmp_path, 1)
     leader.agree(STOP)
-    newer = FileAgreement(tmp_path, generation=2, rank=1, patience_seconds=1e9)
-    assert not any(newer.agree(GO).stop for _ in range(5))
+    newer = FileAgreement(JobPaths(tmp_path), generation=2, rank=1, patience_seconds=1e9)
+    assert not any(newer.agree(GO) for _ in range(5))
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +105,7 @@ def found(folder: Path, rank: int) -> dict[str, object]:
 def test_connected_ranks_agree(connected: Path) -> None:
     """Rank 1 alone got the signal, and both made one checkpoint for one request."""
     folder = connected / "agrees"
-    assert found(folder, 0) == found(folder, 1) == {"steps": 5, "saves": 1}
+    assert found(folder, 0) == found(folder, 1) == {"steps": 5}
     assert FakeScheduler(folder).events() == ["started", "stopped"]
 
 

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from tests.train.helpers import finish, start
 
 from shockwave.model.errors import InputError
-from shockwave.train.checkpoints import CheckpointName, CheckpointStore
+from shockwave.protocol.paths import CheckpointName
+from shockwave.train.checkpoints import CheckpointStore
 from shockwave.train.codecs import Codec, NumpyCodec
 from shockwave.train.errors import CheckpointError, Fenced
 

@@ -100,13 +100,12 @@ def test_the_numpy_job_continues_where_it_was_stopped(tmp_path: Path, how: str) 
     scheduler = FakeScheduler(tmp_path / "job")
     process = numpy_job(scheduler, 5.0)
     wait_until(lambda: "started" in scheduler.events(), process)
-    scheduler.lease(checkpoint=1)
     if how == "signal":
         process.send_signal(signal.SIGTERM)
     else:
         scheduler.lease(stop=True)
     assert json.loads(finish(process)) == {"stopped": True, "epoch": 0}
-    assert scheduler.events() == ["started", "stopped"]
+    assert scheduler.events() == ["started", "saved", "stopped"]
 
     scheduler.launch(2)
     assert json.loads(finish(numpy_job(scheduler, 0.0))) == expected

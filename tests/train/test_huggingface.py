@@ -108,7 +108,7 @@ def test_a_stopped_trainer_resumes_to_the_same_weights(tmp_path: Path, how: str,
         first = fit(job, tmp_path / "out", {step: stop})
     assert first.state.global_step == step + 1, "it went on training after the stop"
     whole_epochs = (step + 1) // STEPS
-    assert scheduler.events() == ["started", *["epoch"] * whole_epochs, "stopped"]
+    assert scheduler.events() == ["started", *["epoch"] * whole_epochs, "saved", "stopped"]
 
     scheduler.launch(2)
     environment = scheduler.environment()
@@ -123,13 +123,3 @@ def test_a_stopped_trainer_resumes_to_the_same_weights(tmp_path: Path, how: str,
     assert all(isinstance(r["loss"], float) and r["samples"] == STEPS * BATCH for r in epochs)
     assert all(r["configuration"] == BATCH for r in epochs)
     assert reports[-1]["event"] == "done"
-
-
-def test_a_requested_checkpoint_does_not_stop_it(tmp_path: Path) -> None:
-    scheduler = FakeScheduler(tmp_path / "job")
-    with session(epochs=EPOCHS, environment=scheduler.environment()) as job:
-        job._lease._glance_seconds = 0.0  # type: ignore[union-attr]
-        trainer = fit(job, tmp_path / "out", {2: lambda: scheduler.lease(checkpoint=1)})
-    assert trainer.state.global_step == EPOCHS * STEPS
-    saved = [path.name for path in (scheduler.directory / "checkpoints").iterdir()]
-    assert saved == ["ckpt-g1-e0-1.ckpt"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -14,9 +13,9 @@ import pytest
 from tests.train.helpers import FakeScheduler, finish, start
 
 from shockwave.model.errors import InputError
+from shockwave.protocol.lease import LeaseFile
 from shockwave.train import Fenced, session
-from shockwave.train.agreement import CollectiveAgreement, Wishes
-from shockwave.train.lease import LeaseFile
+from shockwave.train.agreement import CollectiveAgreement
 
 
 class FakeClock:
@@ -60,7 +59,7 @@ def test_the_log_of_a_whole_life(scheduler: FakeScheduler) -> None:
         scheduler.lease(stop=True)
         clock.now += 1.0
         assert job.should_stop()
-    assert [r["event"] for r in scheduler.reports()] == ["started", "epoch", "epoch", "stopped"]
+    assert scheduler.events() == ["started", "epoch", "epoch", "saved", "stopped"]
     assert scheduler.reports()[1] == {
         "time": 105.0,
         "event": "epoch",
@@ -154,31 +153,14 @@ def test_a_replaced_launch_may_neither_save_nor_report(scheduler: FakeScheduler)
 
 
 def test_a_lease_left_by_an_earlier_launch_says_nothing(scheduler: FakeScheduler) -> None:
-    scheduler.lease(stop=True, checkpoint=7)
+    scheduler.lease(stop=True)
     environment = scheduler.environment() | {"SHOCKWAVE_GENERATION": "2"}
     with session(environment=environment) as job:
         assert not job.should_stop()
-        assert not job.checkpoint_requested()
 
 
-def test_a_checkpoint_is_wanted_once_for_each_request(scheduler: FakeScheduler) -> None:
-    clock = FakeClock()
-    with session(environment=scheduler.environment(), steady_clock=clock) as job:
-        assert not job.checkpoint_requested()
-        scheduler.lease(checkpoint=1)
-        clock.now += 1.0
-        assert job.checkpoint_requested()
-        assert not job.should_stop()
-        job.save({"n": 1})
-        assert not job.checkpoint_requested()
-        scheduler.lease(checkpoint=2)
-        clock.now += 1.0
-        assert job.checkpoint_requested()
-
-
-def test_a_lease_that_ends_does_not_stop_the_job(scheduler: FakeScheduler) -> None:
+def test_a_lease_that_is_lost_does_not_stop_the_job(scheduler: FakeScheduler) -> None:
     lease = scheduler.directory / "lease.json"
-    lease.write_text(json.dumps({"generation": 1, "lease_end": 1.0, "stop": False}))
     with session(environment=scheduler.environment()) as job:
         assert not job.should_stop()
         lease.unlink()
@@ -212,7 +194,7 @@ def test_without_a_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             assert not job.should_stop()
             job.report(job.epochs_done + 1, batch_size=8, samples=1, loss=0.0)
             job.save({"launches": launch})
-            assert [r["event"] for r in job.reports] == ["started", "epoch"]
+            assert [r["event"] for r in job.reports] == ["started", "epoch", "saved"]
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoints"]
     assert len(list((tmp_path / "checkpoints").iterdir())) == 2
 
@@ -280,18 +262,18 @@ def test_epochs_cannot_go_back(scheduler: FakeScheduler) -> None:
 def test_connected_ranks_agree_in_every_nth_call(
     scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch, every: int
 ) -> None:
-    asked: list[Wishes] = []
+    asked: list[bool] = []
 
-    def agree(_: CollectiveAgreement, own: Wishes) -> Wishes:
+    def agree(_: CollectiveAgreement, own: bool) -> bool:
         asked.append(own)
-        return Wishes(stop=len(asked) == 2)  # another rank wants to stop
+        return len(asked) == 2  # another rank wants to stop
 
     monkeypatch.setattr(CollectiveAgreement, "available", staticmethod(lambda: True))
     monkeypatch.setattr(CollectiveAgreement, "agree", agree)
     with session(environment=scheduler.environment(), agree_every=every) as job:
         answers = [job.should_stop() for _ in range(2 * every)]
         assert answers == [False] * (2 * every - 1) + [True]
-        assert asked == [Wishes(), Wishes()]
+        assert asked == [False, False]
         assert job.should_stop(), "it stays so"
         assert len(asked) == 2, "after the agreement nobody may wait in a collective"
 

@@ -149,12 +149,16 @@ def _forecast(told: Mapping[str, Any], now_unix: float) -> dict[str, str]:
         "at the earliest": moment(told["finish_low"], now_unix),
         "at the latest": moment(told["finish_high"], now_unix),
         "its fair share would": moment(told["fair_finish"], now_unix),
-        "rho": "-" if told["rho"] is None else f"{told['rho']:.3f}",
+        "fairness (FTF)": _ftf(told),
         "bid": "-" if told["bid"] is None else f"{told['bid']:.4g}",
         "price": "-" if told["price"] is None else f"{told['price']:.4g}",
         "jobs ahead": "-" if told["ahead"] is None else str(told["ahead"]),
     }
     return {name: value for name, value in facts.items() if value != "-"}
+
+
+def _ftf(told: Mapping[str, Any]) -> str:
+    return "-" if told["ftf"] is None else f"{told['ftf']:.3f} ({told['ftf_definition']})"
 
 
 def _where(nodes: list[str]) -> str:

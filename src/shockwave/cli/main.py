@@ -7,10 +7,13 @@ from typing import Annotated
 import typer
 
 from shockwave.cli import live, reproduce, trace
+from shockwave.cli.check import check
 from shockwave.cli.config import config
 from shockwave.cli.predict import predict
 from shockwave.cli.replay import replay
+from shockwave.cli.report import report
 from shockwave.cli.serve import serve
+from shockwave.cli.settings_flags import SettingsCommand
 from shockwave.cli.simulate import simulate
 from shockwave.cli.token import token
 from shockwave.version import __version__
@@ -26,10 +29,12 @@ app.command()(simulate)
 app.command()(predict)
 app.add_typer(trace.app, name="trace")
 app.add_typer(reproduce.app, name="reproduce")
-app.command()(serve)
+app.command(cls=SettingsCommand)(serve)
 live.register(app)
 app.command()(replay)
-app.command()(config)
+app.command()(report)
+app.command()(check)
+app.command(cls=SettingsCommand)(config)
 app.command()(token)
 
 

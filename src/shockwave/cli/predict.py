@@ -15,9 +15,10 @@ from rich.table import Table
 from shockwave.cli.console import console, duration, note, one_line_errors
 from shockwave.cli.simulate import TraceArgument
 from shockwave.measure.calibration import calibration_svg
-from shockwave.model.files import atomic_writer, check_writable
+from shockwave.model.files import check_writable
 from shockwave.predict import registry
 from shockwave.predict.scoring import Score, score
+from shockwave.protocol.files import atomic_writer
 from shockwave.traces import load
 
 

@@ -84,7 +84,7 @@ def queue_table(jobs: Sequence[Mapping[str, Any]], now_unix: float) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for heading, right in (
         ("id", False), ("name", False), ("state", False), ("GPUs", True), ("progress", True),
-        ("rho", True), ("start", True), ("finish", True), ("reason", False),
+        ("FTF", True), ("start", True), ("finish", True), ("reason", False),
     ):  # fmt: skip
         table.add_column(
             heading,
@@ -101,7 +101,7 @@ def queue_table(jobs: Sequence[Mapping[str, Any]], now_unix: float) -> Table:
             f"[{style}]{job['state']}[/]" if style else job["state"],
             str(job["gpus"]),
             progress(job),
-            "-" if why["rho"] is None else f"{why['rho']:.2f}",
+            "-" if why["ftf"] is None else f"{why['ftf']:.2f}",
             "-" if job["state"] != "waiting" else moment(why["expected_start"], now_unix),
             "-" if job["state"] not in ACTIVE else moment(why["finish"], now_unix),
             escape(why["reason"]),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,11 +10,9 @@ from rich import box
 from rich.table import Table
 
 from shockwave.cli.console import console, duration, note, one_line_errors
-from shockwave.engine.journal import read_journal
+from shockwave.cli.journals import events_of
 from shockwave.measure.replay import Figure, Replay
 from shockwave.measure.replay import replay as replay_events
-from shockwave.model.errors import InputError
-from shockwave.model.events import Event
 
 _NAMES = {
     "makespan_seconds": "makespan, from the first arrival",
@@ -49,7 +45,7 @@ def replay(
     """Re-run a live run in the simulator and compare makespan, JCT and fairness."""
     with one_line_errors():
         result = replay_events(
-            _events(journal), policy=policy, predictor=predictor, restart_seconds=restart_seconds
+            events_of(journal), policy=policy, predictor=predictor, restart_seconds=restart_seconds
         )
         if as_json:
             typer.echo(json.dumps(_document(result), indent=1))
@@ -59,34 +55,6 @@ def replay(
             f"A first start took {duration(result.run.restart_seconds)} on average until the job "
             "reported; epoch times are those of the live run."
         )
-
-
-def _events(journal: str) -> Iterator[Event]:
-    path = Path(journal)
-    if "://" in journal:
-        return _stored(journal)
-    if path.is_dir():
-        path = path / "shockwave.db"
-    if not path.is_file():
-        raise InputError(
-            "there is no journal",
-            source=str(path),
-            hint="Name a JSON Lines file, a state directory or a database URL",
-        )
-    if path.suffix == ".db":
-        return _stored(f"sqlite:///{path.absolute()}")
-    return read_journal(path)
-
-
-def _stored(url: str) -> Iterator[Event]:
-    from shockwave.server.store import Store  # only this needs a database driver
-
-    store = Store(url, only_read=True)
-    try:
-        for _, event in store.events():
-            yield event
-    finally:
-        store.close()
 
 
 def _table(result: Replay, journal: str) -> Table:

@@ -21,13 +21,14 @@ from shockwave.cli.published import (
     nsdi23_results,
 )
 from shockwave.cli.runs import Run, execute_all, load_jobs
-from shockwave.engine.loop import Rounds
+from shockwave.engine.state import Rounds
 from shockwave.measure import aggregate
 from shockwave.measure.summary import Summary
 from shockwave.model.cluster import Cluster
 from shockwave.model.errors import InputError
-from shockwave.model.files import atomic_writer, check_writable
+from shockwave.model.files import check_writable
 from shockwave.model.job import TraceJob
+from shockwave.protocol.files import atomic_writer
 from shockwave.traces import load, write
 from shockwave.traces.nsdi23 import WORKLOADS, jobs_of
 

@@ -7,18 +7,21 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from multiprocessing.sharedctypes import SynchronizedArray
 from pathlib import Path
 
 from shockwave.engine.journal import FileJournal, MemoryJournal
-from shockwave.engine.loop import Observer, Rounds
+from shockwave.engine.loop import Observer
+from shockwave.engine.state import Rounds
 from shockwave.executors.faults import Fault
 from shockwave.executors.simulation import TraceTruth, simulate
 from shockwave.measure import RunHistory, fold_history, summarize
 from shockwave.measure.summary import Summary
 from shockwave.model.cluster import Cluster
+from shockwave.model.events import Starts
 from shockwave.model.job import TraceJob
 from shockwave.plan.planner import Solver
 from shockwave.policies import registry as policies
@@ -44,6 +47,7 @@ class Run:
     solver: Solver = "prices"
     journal: Path | None = None  # where to write its events
     window: Window | None = None  # whose jobs count
+    starts: Starts = Starts.ROUNDS
 
 
 @dataclass(frozen=True)
@@ -79,25 +83,23 @@ def execute(
     start = time.perf_counter()
     policy = policies.create(run.policy, seed=run.seed, solver=run.solver)
     predictor = predictors.create(run.predictor or policy.predictor, truth=TraceTruth(jobs))
-    journal = MemoryJournal()
-    simulate(
-        jobs,
-        run.cluster,
-        policy,
-        predictor,
-        rounds=run.rounds,
-        faults=run.faults,
-        journal=journal,
-        trace=run.trace,
-        seed=run.seed,
-        observers=observers,
-        on_progress=on_progress,
-    )
+    with nullcontext() if run.journal is None else FileJournal(run.journal) as file:
+        journal = MemoryJournal(beside=file)
+        simulate(
+            jobs,
+            run.cluster,
+            policy,
+            predictor,
+            rounds=run.rounds,
+            starts=run.starts,
+            faults=run.faults,
+            journal=journal,
+            trace=run.trace,
+            seed=run.seed,
+            observers=observers,
+            on_progress=on_progress,
+        )
     wall_seconds = time.perf_counter() - start
-    if run.journal is not None:
-        with FileJournal(run.journal) as file:
-            for event in journal.events:
-                file.append(event)
     history = fold_history(journal.events)
     return RunResult(summarize(history, wall_seconds=wall_seconds, window=run.window), history)
 

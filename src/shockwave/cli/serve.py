@@ -5,64 +5,17 @@ from __future__ import annotations
 import logging
 import signal
 import socket
+from typing import Any
 
 from shockwave.cli.console import console, note, one_line_errors
-from shockwave.cli.serve_options import (
-    ConfigFile,
-    DatabaseUrl,
-    ExecutorName,
-    GpuSlots,
-    GpusPerNode,
-    GraceSeconds,
-    Host,
-    PolicyName,
-    Port,
-    PredictorName,
-    RayAddress,
-    RestartSeconds,
-    RoundSeconds,
-    SlurmAccount,
-    SlurmConstraint,
-    SlurmCpusPerGpu,
-    SlurmMemPerGpu,
-    SlurmPartition,
-    SlurmPython,
-    SlurmQos,
-    StartSeconds,
-    StateDir,
-    StopJobs,
-)
+from shockwave.cli.late_flags import takes_late_flags
+from shockwave.cli.settings_flags import ConfigFile
 from shockwave.model.errors import InputError
 
 
-def serve(
-    config: ConfigFile = None,
-    state_dir: StateDir = None,
-    database_url: DatabaseUrl = None,
-    host: Host = None,
-    port: Port = None,
-    policy: PolicyName = None,
-    predictor: PredictorName = None,
-    round_seconds: RoundSeconds = None,
-    restart_seconds: RestartSeconds = None,
-    executor: ExecutorName = None,
-    slots: GpuSlots = None,
-    gpus_per_node: GpusPerNode = None,
-    grace_seconds: GraceSeconds = None,
-    start_seconds: StartSeconds = None,
-    ray_address: RayAddress = None,
-    slurm_partition: SlurmPartition = None,
-    slurm_account: SlurmAccount = None,
-    slurm_qos: SlurmQos = None,
-    slurm_constraint: SlurmConstraint = None,
-    slurm_cpus_per_gpu: SlurmCpusPerGpu = None,
-    slurm_mem_per_gpu: SlurmMemPerGpu = None,
-    slurm_python: SlurmPython = None,
-    stop_jobs: StopJobs = None,
-) -> None:
+@takes_late_flags
+def serve(config: ConfigFile = None, **flags: Any) -> None:
     """Run the scheduler on this machine, until Ctrl-C or SIGTERM."""
-    flags = dict(locals())
-    file = flags.pop("config")
     with one_line_errors():
         # Imported here: the other commands need neither a database nor a web server.
         from shockwave.server.app import create_app
@@ -70,7 +23,7 @@ def serve(
         from shockwave.server.listener import Listener
         from shockwave.server.service import Service
 
-        settings = load_config(file, flags=flags).config
+        settings = load_config(config, flags=flags).config
         _log_to_stderr()
         service = Service(settings)
         service.claim()
@@ -78,7 +31,7 @@ def serve(
             service.start()
             try:
                 app = create_app(
-                    service,
+                    service.desk,
                     token_hash=settings.token_hash,
                     max_body_bytes=settings.max_body_bytes,
                 )

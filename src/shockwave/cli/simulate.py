@@ -14,7 +14,7 @@ from shockwave.cli.comparison import comparison_table
 from shockwave.cli.console import console, note, one_line_errors, progress_bar
 from shockwave.cli.runs import Run, RunResult, execute, execute_all, load_jobs
 from shockwave.cli.story import Story, story_table
-from shockwave.engine.loop import Rounds
+from shockwave.engine.state import Rounds
 from shockwave.executors.faults import read_faults
 from shockwave.executors.simulation import by_arrival
 from shockwave.measure import aggregate
@@ -22,11 +22,13 @@ from shockwave.measure.report import write_report
 from shockwave.measure.summary import Summary
 from shockwave.model.cluster import Cluster
 from shockwave.model.errors import InputError
-from shockwave.model.files import atomic_writer, check_writable
+from shockwave.model.events import Starts
+from shockwave.model.files import check_writable
 from shockwave.model.job import TraceJob
 from shockwave.plan.planner import Solver
 from shockwave.policies import registry as policies
 from shockwave.predict import registry as predictors
+from shockwave.protocol.files import atomic_writer
 from shockwave.traces.recipe import is_recipe
 from shockwave.traces.window import Window
 
@@ -54,6 +56,9 @@ def simulate(
     restart_seconds: Annotated[
         float, typer.Option("--restart", help="Seconds that a start costs a job.")
     ] = 20.0,
+    starts: Annotated[
+        Starts, typer.Option(help="Free GPUs are filled at the start of rounds, or at once.")
+    ] = Starts.ROUNDS,
     predictor: Annotated[
         str | None,
         typer.Option(help="Feed every policy from this predictor instead of its own."),
@@ -114,8 +119,17 @@ def simulate(
         )
         runs = [
             Run(
-                trace, name, seed + offset, cluster, rounds,
-                predictor, injected, solver, journal, counted,
+                trace,
+                name,
+                seed + offset,
+                cluster,
+                rounds,
+                predictor,
+                injected,
+                solver,
+                journal,
+                counted,
+                starts,
             )
             for name in names
             for offset in range(seeds)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from shockwave.cli.client import (
     DEFAULT_URL,
@@ -18,14 +18,29 @@ from shockwave.cli.client import (
     print_json,
 )
 from shockwave.cli.console import console, note, one_line_errors
+from shockwave.cli.late_flags import LateFlagsCommand, flag, takes_late_flags
 from shockwave.model.errors import InputError
 from shockwave.model.job import Adaptation
 
 _COMMAND = "shockwave.submit.command"
 
 
-class SubmitCommand(TyperCommand):
-    """Keeps what follows ``--`` apart, flags and all: it is the job's command."""
+class SubmitCommand(LateFlagsCommand):
+    """Keeps what follows ``--`` apart, flags and all: it is the job's command.
+
+    There is a flag for every built-in executor that a job can be given options for.
+    """
+
+    def late_flags(self, args: list[str]) -> list[inspect.Parameter]:
+        from shockwave.server.job_sections import known_sections
+
+        flags = []
+        for name, options in known_sections():
+            known = ", ".join(options.model_fields)
+            said = f"OPTION=VALUE for the executor {name}, with the options {known}. Repeat."
+            option = typer.Option(f"--{name}", help=said, show_default=False)
+            flags.append(flag(name, list[str] | None, option))
+        return flags
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if "--" in args:
@@ -35,6 +50,7 @@ class SubmitCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
 
+@takes_late_flags
 def submit(
     context: typer.Context,
     job_file: Annotated[
@@ -67,13 +83,6 @@ def submit(
         list[str] | None,
         typer.Option(help="NAME=VALUE for its environment. Repeat.", show_default=False),
     ] = None,
-    slurm: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="OPTION=VALUE for Slurm: partition, account, qos or constraint. Repeat.",
-            show_default=False,
-        ),
-    ] = None,
     key: Annotated[
         str | None, typer.Option(help="Submitting twice with one key gives one job.")
     ] = None,
@@ -83,6 +92,7 @@ def submit(
     url: UrlOption = DEFAULT_URL,
     token: TokenOption = None,
     as_json: JsonOption = False,
+    **sections: list[str] | None,
 ) -> None:
     """Submit a job: a file, or a command with flags.
 
@@ -109,7 +119,10 @@ def submit(
             "weight": weight,
             "workdir": None if workdir is None else os.path.abspath(workdir),
             "env": _pairs(env, "--env", "NAME=VALUE"),
-            "slurm": _pairs(slurm, "--slurm", "OPTION=VALUE"),
+        }
+        fields |= {
+            section: _pairs(options, f"--{section}", "OPTION=VALUE")
+            for section, options in sections.items()
         }
         given = {field: value for field, value in fields.items() if value is not None}
         if job_file is not None:

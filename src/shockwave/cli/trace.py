@@ -15,7 +15,8 @@ from rich.table import Table
 from shockwave.cli.console import console, duration, note, one_line_errors, progress_bar
 from shockwave.cli.trace_page import trace_page
 from shockwave.model.errors import InputError
-from shockwave.model.files import atomic_writer, check_writable
+from shockwave.model.files import check_writable
+from shockwave.protocol.files import atomic_writer
 from shockwave.traces import TraceDescription, describe, load, native, write
 from shockwave.traces.base import Rejects
 from shockwave.traces.convert import Conversion, Selection

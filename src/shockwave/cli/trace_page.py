@@ -7,9 +7,16 @@ from importlib import resources
 
 import numpy as np
 
-from shockwave.measure.charts import Area, Axis, Line, area_chart, cdf_chart, time_edges
-from shockwave.measure.palette import stylesheet
-from shockwave.measure.svg import count_ticks, duration, escape, ratio_ticks, time_ticks
+from shockwave.measure.charts import (
+    Area,
+    Axis,
+    Line,
+    area_chart,
+    cdf_chart,
+    stylesheet,
+    time_edges,
+)
+from shockwave.measure.charts.svg import count_ticks, duration, escape, ratio_ticks, time_ticks
 from shockwave.model.job import TraceJob
 from shockwave.model.view import Floats
 from shockwave.traces import TraceDescription
@@ -87,10 +94,10 @@ def _arrivals(arrival: Floats) -> tuple[Floats, Floats]:
 
 def _over_time(edges: Floats, levels: Floats, name: str, colour: int) -> str:
     most = max(1.0, float(levels.max()))
+    count = Axis(0.0, most, count_ticks(most, 4), unit="count", text=lambda y: f"{y:,.0f}")
     return area_chart(
-        [Area(name, levels)], edges, colour, y_high=most, y_ticks=count_ticks(most, 4),
-        y_text=lambda count: f"{count:,.0f}", x_ticks=time_ticks(float(edges[-1]), 8),
-        label=name, unit="count", width=1120, height=220,
+        [Area(name, levels)], edges, colour, x_ticks=time_ticks(float(edges[-1]), 8),
+        y_axis=count, label=name, width=1120, height=220,
     )  # fmt: skip
 
 

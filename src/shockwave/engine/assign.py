@@ -4,18 +4,22 @@ A policy counts GPUs; which nodes a job may use is known only here. For a chosen
 no room on its own nodes, gangs that the policy likes less leave them. If that is not enough it
 waits for another round, and its GPUs go to jobs that can use them, in the policy's order: those
 that hold GPUs already keep them, others start.
+
+Everything is tried on a copy of the placer; the state changes when the orders' events are
+applied, and not before.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from shockwave.engine.executor import Executor
+from shockwave.engine.placement import Placer
 from shockwave.engine.state import SchedulerState
+from shockwave.engine.table import RUNNING
 from shockwave.model.events import Placement
-from shockwave.model.job import JobState
 from shockwave.model.view import Ints, View
 from shockwave.policies.base import Decision
 from shockwave.policies.fill import largest_first
@@ -23,13 +27,17 @@ from shockwave.policies.fill import largest_first
 _MOST_TRIED = 1000  # jobs to fill gaps with, however many wait
 
 
+def _nobody() -> Ints:
+    return np.empty(0, dtype=np.int64)
+
+
 @dataclass(frozen=True, slots=True)
 class Orders:
     """Handles. ``complete`` if everybody who was chosen runs."""
 
-    stopped: Ints
-    placements: dict[int, Placement]  # of those that start
-    continuing: Ints
+    stopped: Ints = field(default_factory=_nobody)
+    placements: dict[int, Placement] = field(default_factory=dict)  # of those that start
+    continuing: Ints = field(default_factory=_nobody)
     complete: bool = True
 
     @property
@@ -55,69 +63,110 @@ class Assigner:
         return np.asarray(handles[~np.isin(handles, list(self._cannot_fit))])
 
     def assign(self, chosen: Ints, view: View, decision: Decision) -> Orders:
-        """The placer holds the result already."""
-        placer = self._state.placer
+        """Orders for a round: exactly the chosen jobs run, as far as their nodes allow."""
         stopped, started, continuing = self._diff(chosen)
-        held = {handle: placer.placement(handle) for handle in stopped.tolist()}
-        placer.release(list(held))
-        placements = self._place(started.tolist())
-        if len(placements) == len(started):
-            return Orders(stopped, placements, continuing)
-        unplaced = [handle for handle in started.tolist() if handle not in placements]
+        if len(stopped) == 0 and len(started) == 0:
+            return Orders(continuing=continuing)
+        draft = _Draft(self._state, self._executor)
+        held = draft.release(stopped.tolist())
+        draft.place(started.tolist())
+        if len(draft.placements) == len(started):
+            return Orders(stopped, draft.placements, continuing)
+        unplaced = [handle for handle in started.tolist() if handle not in draft.placements]
         self._cannot_fit.update(handle for handle in unplaced if not self._could_fit(handle))
-        left = self._make_room(unplaced, chosen.tolist(), continuing, placements)
-        unplaced = [handle for handle in unplaced if handle not in placements]
-        others = _not_chosen(chosen, view, decision)
-        kept = self._fill_up([*unplaced, *others], held, placements)
+        left = draft.make_room(unplaced, chosen.tolist(), self._may_leave(continuing))
+        unplaced = [handle for handle in unplaced if handle not in draft.placements]
+        kept = draft.fill_up([*unplaced, *_not_chosen(chosen, view, decision)], held)
         return Orders(
             np.concatenate([stopped[~np.isin(stopped, kept)], left]),
-            placements,
+            draft.placements,
             np.concatenate([continuing[~np.isin(continuing, left)], kept]),
             complete=False,
         )
 
+    def fill(self, chosen: Ints, view: View, decision: Decision) -> Orders:
+        """Orders between rounds: whoever runs goes on, and free GPUs are used."""
+        running = view.handle[view.running]
+        waiting = chosen[~np.isin(chosen, running)].tolist()
+        others = _not_chosen(chosen, view, decision)
+        holders = set(running.tolist())
+        draft = _Draft(self._state, self._executor)
+        draft.fill_up([*waiting, *(handle for handle in others if handle not in holders)], {})
+        return Orders(placements=draft.placements, continuing=running)
+
     def _diff(self, chosen: Ints) -> tuple[Ints, Ints, Ints]:
         """Who stops, who starts, who goes on."""
-        goes_on = self._state.table.state[chosen] == JobState.RUNNING
+        table = self._state.table
+        goes_on = table.state[table.rows(chosen)] == RUNNING
         continuing, held = chosen[goes_on], self._state.running()
         stopped = held[:0] if len(held) == len(continuing) else np.setdiff1d(held, continuing)
         return stopped, chosen[~goes_on], continuing
 
-    def _make_room(
-        self,
-        unplaced: list[int],
-        chosen: list[int],
-        continuing: Ints,
-        placements: dict[int, Placement],
-    ) -> Ints:
-        """Adds those that start after all to ``placements``; returns those that leave for them."""
-        placer, left = self._state.placer, []
-        goes_on = set(continuing.tolist())
+    def _may_leave(self, handles: Ints) -> set[int]:
+        must_stay = self._state.table.must_stay(self._state.table.rows(handles))
+        return set(handles[~must_stay].tolist())
+
+    def _could_fit(self, handle: int) -> bool:
+        spec = self._state.table.spec(handle)
+        allowed = self._executor.nodes_for(spec)
+        return allowed is None or self._state.placer.capacity(allowed) >= spec.gpus
+
+
+class _Draft:
+    """An assignment in the making, on a placer of its own."""
+
+    def __init__(self, state: SchedulerState, executor: Executor) -> None:
+        self._table = state.table
+        self._executor = executor
+        self._placer: Placer = state.placer.copy()
+        self.placements: dict[int, Placement] = {}  # of those that start
+
+    def release(self, handles: list[int]) -> dict[int, Placement]:
+        """Takes the GPUs of these gangs; returns what they held."""
+        held = {handle: self._placer.placement(handle) for handle in handles}
+        self._placer.release(handles)
+        return held
+
+    def place(self, handles: list[int]) -> bool:
+        """Starts those that fit; returns whether any did."""
+        specs = [self._table.spec(handle) for handle in handles]
+        allowed = {
+            handle: nodes
+            for handle, spec in zip(handles, specs, strict=True)
+            if (nodes := self._executor.nodes_for(spec)) is not None
+        }
+        placed = self._placer.place(handles, [spec.gpus for spec in specs], allowed)
+        self.placements.update(placed)
+        return bool(placed)
+
+    def make_room(self, unplaced: list[int], chosen: list[int], may_leave: set[int]) -> Ints:
+        """Starts those for whom gangs that are liked less can leave; returns who leaves."""
+        left: list[int] = []
         for handle in unplaced:
             likes_less = chosen[: chosen.index(handle) : -1]
-            leaving = self._in_the_way(handle, [other for other in likes_less if other in goes_on])
-            held = {other: placer.placement(other) for other in leaving}
-            placer.release(leaving)
-            placed = self._place([handle]) if leaving else {}
-            placements.update(placed)
-            if placed:
-                goes_on -= held.keys()
+            leaving = self._in_the_way(
+                handle, [other for other in likes_less if other in may_leave]
+            )
+            held = self.release(leaving)
+            if leaving and self.place([handle]):
+                may_leave -= held.keys()
                 left += leaving
             else:
                 for other, placement in held.items():
-                    placer.claim(other, placement)
+                    self._placer.claim(other, placement)
         return np.array(left, dtype=np.int64)
 
     def _in_the_way(self, handle: int, least_liked_first: list[int]) -> list[int]:
         """No more of these than have to leave; none if all of them were not enough."""
-        placer, spec = self._state.placer, self._state.table.specs[handle]
+        spec = self._table.spec(handle)
         nodes = self._executor.nodes_for(spec)
-        missing = spec.gpus - placer.room(nodes)
+        missing = spec.gpus - self._placer.room(nodes)
         gains: dict[int, int] = {}
         for other in least_liked_first:
             if missing <= 0:
                 break
-            slots = [s for node, s in placer.placement(other) if nodes is None or node in nodes]
+            parts = self._placer.placement(other)
+            slots = [s for node, s in parts if nodes is None or node in nodes]
             if slots:
                 gains[other] = sum(map(len, slots))
                 missing -= gains[other]
@@ -128,47 +177,33 @@ class Assigner:
                 missing += gains.pop(other)
         return list(gains)
 
-    def _fill_up(
-        self,
-        candidates: list[int],
-        held: dict[int, Placement],
-        placements: dict[int, Placement],
-    ) -> Ints:
-        """Adds those that start to ``placements``; returns those that keep what they held.
+    def fill_up(self, candidates: list[int], held: dict[int, Placement]) -> Ints:
+        """Starts candidates on what is free; returns those that keep what they ``held``.
 
         Nobody is moved: a move costs a restart, and this may be for one round only.
         """
-        placer, kept = self._state.placer, []
-        room = placer.room()
+        kept: list[int] = []
+        room = self._placer.room()
         for handle in candidates[:_MOST_TRIED]:
-            if self._state.table.specs[handle].gpus > room:
+            if room == 0:
+                break
+            if self._table.spec(handle).gpus > room:
                 continue
             if handle not in held:
-                placements.update(self._place([handle]))
-            elif placer.take_back(handle, held[handle]):
+                self.place([handle])
+            elif self._placer.take_back(handle, held[handle]):
                 kept.append(handle)
-            room = placer.room()
+            room = self._placer.room()
         return np.array(kept, dtype=np.int64)
-
-    def _place(self, handles: list[int]) -> dict[int, Placement]:
-        specs = [self._state.table.specs[handle] for handle in handles]
-        allowed = {
-            handle: nodes
-            for handle, spec in zip(handles, specs, strict=True)
-            if (nodes := self._executor.nodes_for(spec)) is not None
-        }
-        return self._state.placer.place(handles, [spec.gpus for spec in specs], allowed)
-
-    def _could_fit(self, handle: int) -> bool:
-        spec = self._state.table.specs[handle]
-        allowed = self._executor.nodes_for(spec)
-        return allowed is None or self._state.placer.capacity(allowed) >= spec.gpus
 
 
 def _not_chosen(chosen: Ints, view: View, decision: Decision) -> list[int]:
-    """Who was not chosen: first what the policy prefers, else who was submitted first."""
-    handles = view.handle
-    if decision.priority is not None:
-        handles = handles[largest_first(decision.priority)]
+    """Who was not chosen but may be used to fill up, in the policy's order of preference."""
+    positions = (
+        np.arange(len(view)) if decision.priority is None else largest_first(decision.priority)
+    )
+    if decision.backfill is not None:
+        positions = positions[decision.backfill[positions]]
+    handles = view.handle[positions]
     found: list[int] = handles[~np.isin(handles, chosen)].tolist()
     return found

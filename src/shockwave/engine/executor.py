@@ -1,4 +1,4 @@
-"""The seam between deciding and running: four verbs and a clock.
+"""The seam between deciding and running: launch, stop, look.
 
 The loop orders, the executor obeys and reports. The simulated executor lives in virtual
 time, the live ones in real time; the loop cannot tell them apart.
@@ -8,22 +8,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
-
-import numpy as np
+from dataclasses import dataclass
 
 from shockwave.model.cluster import Node
-from shockwave.model.events import Event, Placement
+from shockwave.model.events import Event, Placement, Progressed
 from shockwave.model.job import JobSpec
-from shockwave.model.view import Floats, Ints
+from shockwave.model.view import Ints
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the scheduler knows of a job already; whatever goes beyond it is news.
+    """What the scheduler knows of a job already; only what goes beyond it is news.
 
-    Lets an executor that has just been started tell neither too little nor anything twice.
+    So an executor that has just been started forgets nothing and tells nothing twice.
     """
 
     epochs_done: float
@@ -41,40 +38,7 @@ class Launch:
     job: JobSpec
     placement: Placement
     attempt: int
-    lease_end: float
     known: Known | None = None  # None where the executor itself has seen everything so far
-
-
-class Signal(StrEnum):
-    """What a running job can be told."""
-
-    RENEW = "renew"  # the lease goes on, nothing restarts
-    CHECKPOINT = "checkpoint"  # save now, go on
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What running jobs did since the last poll, one array element per job."""
-
-    handle: Ints
-    epochs_done: Floats
-    configuration: Ints  # index into the job's declared configurations
-    epoch_seconds: Floats  # measured in that configuration, nan where nothing was measured
-    productive_seconds: Floats  # since the last poll; negative where a crash undid work
-    held_seconds: Floats  # since the last poll, restarts included
-
-    @staticmethod
-    def none() -> Progress:
-        ints, floats = np.empty(0, dtype=np.int64), np.empty(0)
-        return Progress(ints, floats, ints, floats, floats, floats)
-
-
-@dataclass(frozen=True)
-class Poll:
-    """What happened since the last poll: events in order of time, and progress."""
-
-    events: list[Event] = field(default_factory=list)
-    progress: Progress = field(default_factory=Progress.none)
 
 
 class Executor(ABC):
@@ -85,16 +49,19 @@ class Executor(ABC):
         """Start these gangs."""
 
     @abstractmethod
-    def signal(self, handles: Ints, signal: Signal, lease_end: float) -> None:
-        """Tell running jobs something; ``RENEW`` extends their lease to ``lease_end``."""
-
-    @abstractmethod
     def stop(self, handles: Ints) -> None:
         """End these leases: the jobs save their state and give up their GPUs."""
 
     @abstractmethod
-    def poll(self, until: float) -> Poll:
-        """Let time pass to ``until`` and tell what happened."""
+    def poll(self, until: float) -> list[Event]:
+        """Let time pass to ``until`` and tell what happened, in order of time."""
+
+    @abstractmethod
+    def progress(self, handles: Ints | None = None) -> Progressed:
+        """What these gangs did since they were last asked; by default all that ran since then.
+
+        Told at the time of the last ``poll``, of gangs that have ended too.
+        """
 
     def adopt(self, launches: Sequence[Launch]) -> None:  # noqa: B027
         """After a restart of the scheduler: these gangs were running; find them again.
@@ -111,10 +78,10 @@ class Executor(ABC):
         return None
 
     def away(self) -> str | None:
-        """Why nothing can be ordered now: the engine underneath does not answer.
+        """Why nothing can be ordered now: the backend does not answer.
 
-        What runs goes on running then, and ``signal`` and ``poll`` keep working. None as long
-        as orders can be carried out.
+        What runs goes on running then, and ``poll`` keeps working. None as long as orders can
+        be carried out.
         """
         return None
 

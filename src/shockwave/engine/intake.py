@@ -1,100 +1,94 @@
 """The first step of a round: what happened, who arrived, and what was asked for.
 
-Jobs come from an arrivals feed, news from the executor. All of it becomes events, which are in
-the journal before they change the state.
+News comes from the executor, jobs from a feed, requests from people through the log. All of it
+becomes events; what has to be ordered because of them is ordered when they are durable.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
-from shockwave.engine.arrivals import Arrivals, CancelJob, DrainNode, Request, ResumeNode
-from shockwave.engine.executor import Executor, Progress
-from shockwave.engine.fleet import Fleet
-from shockwave.engine.journal import Journal
-from shockwave.engine.state import SchedulerState
+from shockwave.engine.executor import Executor
+from shockwave.engine.feed import Feed
+from shockwave.engine.log import Log
+from shockwave.engine.retry import Retries
 from shockwave.model.events import (
     Event,
     JobCancelled,
     JobFailed,
-    JobProgressed,
+    JobFinished,
     JobStopped,
     JobSubmitted,
     NodeDown,
     NodeOccupied,
     NodeUp,
+    RegimeChanged,
     StopReason,
+    job_of,
 )
-from shockwave.model.job import JobState
 from shockwave.model.view import Ints
+from shockwave.predict.base import Predictor
 
 
 class Intake:
-    """Takes in news for the state, through the journal.
-
-    ``journal_progress`` writes an event for what every running job did in a round.
-    """
+    """Takes in news through the log, and obeys requests."""
 
     def __init__(
         self,
-        *,
-        state: SchedulerState,
-        journal: Journal,
+        log: Log,
         executor: Executor,
-        arrivals: Arrivals,
-        journal_progress: bool,
+        feed: Feed,
+        predictor: Predictor,
+        retries: Retries,
     ) -> None:
-        self.arrivals = arrivals
-        self.journal_progress = journal_progress
-        self._state = state
-        self._journal = journal
+        self._log = log
+        self._state = log.state
         self._executor = executor
-        self._fleet = Fleet(state.placer)
-        self._fits_engine = True  # whether the engine's nodes are the journal's
+        self._feed = feed
+        self._predictor = predictor
+        self._retries = retries
+        self._fits_backend = True  # whether the backend's nodes are the journal's
 
-    def emit(self, event: Event) -> None:
-        """Whatever changes the state is in the journal first."""
-        self._journal.append(event)
-        self._state.apply(event)
+    def collect(self, now: float, *, round_starts: bool = True) -> bool:
+        """Everything up to ``now``. Returns whether something happened that may free GPUs.
 
-    def collect(self, now: float) -> None:
-        """Everything up to ``now``."""
-        poll = self._executor.poll(now)
-        self._take_progress(poll.progress, now)
-        for event in poll.events:
+        The progress of all jobs is taken at the start of a round, between rounds that of the
+        jobs that something happened to.
+        """
+        version = self._state.version
+        events = self._executor.poll(now)
+        self._take_progress(events, round_starts)
+        for event in events:
             self._take(event)
         self._fit_if_known(now)
-        for spec in self.arrivals.due(now):
-            self.emit(JobSubmitted(now, spec))
+        for spec in self._feed.due(now):
+            self._log.emit(JobSubmitted(now, spec))
+        self._log.take_requests()
         if self._executor.away() is None:  # else they wait: nothing can be ordered
-            for request in self.arrivals.requests():
-                self._obey(request, now)
-        self._journal.flush()
+            self._obey_requests(now)
+        self._log.flush()
+        return self._state.version != version
 
     def preempt(self, handles: Ints, time: float) -> None:
         """These jobs save and give up their GPUs: in the journal first, then for real."""
         if len(handles):
             self.record_stops(handles, time)
-            self._journal.flush()
+            self._log.flush()
             self._executor.stop(handles)
 
     def record_stops(self, handles: Ints, time: float) -> None:
         table = self._state.table
-        for handle in handles.tolist():
-            done = float(table.epochs_done[handle])
-            self.emit(JobStopped(time, table.specs[handle].id, done, StopReason.PREEMPTED))
+        epochs_done = table.epochs_done[table.rows(handles)].tolist()
+        self._log.emit(
+            *(
+                JobStopped(time, table.spec(handle).id, done, StopReason.PREEMPTED)
+                for handle, done in zip(handles.tolist(), epochs_done, strict=True)
+            )
+        )
 
-    # After a restart.
-
-    def restore(self, events: Iterable[Event], drained: frozenset[str]) -> None:
-        """Folds a journal. ``drained`` are the nodes that the operator withholds."""
-        for event in events:
-            self._fleet.restore(event)
-            self._state.apply(event)
-        self._fleet.restored(drained)
+    # Nodes.
 
     def fit_nodes(self, now: float) -> None:
         """Use the nodes that the executor has, not those that the journal knows.
@@ -102,79 +96,113 @@ class Intake:
         If the executor cannot tell yet, this is done as soon as it can. It begins to tell what
         others hold from nothing, so nothing is assumed.
         """
-        for node in self._state.placer.nodes():
-            self._take(NodeOccupied(now, node.id, 0))
-        self._fits_engine = False
+        for name, status in self._state.nodes.items():
+            if status.occupied:
+                self._log.emit(NodeOccupied(now, name, 0))
+        self._fits_backend = False
         self._fit_if_known(now)
 
     def _fit_if_known(self, now: float) -> None:
-        nodes = None if self._fits_engine else self._executor.nodes()
-        if nodes is not None:
-            self._change_nodes(self._fleet.fit(nodes, now))
-            self._fits_engine = True
+        nodes = None if self._fits_backend else self._executor.nodes()
+        if nodes is None:
+            return
+        self._fits_backend = True
+        wanted = {node.id: node for node in nodes}
+        for name, status in list(self._state.nodes.items()):
+            if status.up and wanted.get(name) != status.node:
+                self._node_down(NodeDown(now, name))
+        for node in nodes:
+            self._node_up(NodeUp(now, node))
+
+    def _node_up(self, event: NodeUp) -> None:
+        status = self._state.nodes.get(event.node.id)
+        if status is not None and status.up:
+            if status.node == event.node:
+                return
+            self._node_down(NodeDown(event.time, event.node.id))  # with other GPUs than before
+        self._log.emit(event)
+
+    def _node_down(self, event: NodeDown) -> None:
+        """A node is empty before it goes."""
+        status = self._state.nodes.get(event.node)
+        if status is not None and status.up:
+            holders = self._state.placer.holders(event.node)
+            self.preempt(np.array(holders, dtype=np.int64), event.time)
+            self._log.emit(event)
 
     # What happened.
 
+    def _take_progress(self, events: list[Event], all_jobs: bool) -> None:
+        handles = None
+        if not all_jobs:
+            ends = [event for event in events if not isinstance(event, RegimeChanged)]
+            found = {self._state.table.find(job) for job in map(job_of, ends) if job is not None}
+            handles = np.array([handle for handle in found if handle is not None], dtype=np.int64)
+        if handles is None or len(handles):
+            progress = self._executor.progress(handles)
+            if len(progress.handle):
+                self._log.emit(progress)
+
     def _take(self, event: Event) -> None:
-        if isinstance(event, NodeUp | NodeDown | NodeOccupied):
-            self._change_nodes(self._fleet.news(event))
-        elif not self._comes_too_late(event):
-            self.emit(event)
-            if isinstance(event, JobStopped):
+        match event:
+            case NodeUp():
+                self._node_up(event)
+            case NodeDown():
+                self._node_down(event)
+            case NodeOccupied():
+                status = self._state.nodes.get(event.node)
+                if status is not None and status.up and status.occupied != event.gpus:
+                    self._log.emit(event)
+            case JobStopped():
                 self._take_stop(event)
-
-    def _take_progress(self, progress: Progress, now: float) -> None:
-        if not self.journal_progress:
-            self._state.advance(progress)
-            return
-        for i, handle in enumerate(progress.handle.tolist()):
-            spec = self._state.table.specs[handle]
-            measured = float(progress.epoch_seconds[i])
-            self.emit(
-                JobProgressed(
-                    now,
-                    spec.id,
-                    epochs_done=float(progress.epochs_done[i]),
-                    configuration=spec.configurations[int(progress.configuration[i])],
-                    epoch_seconds=None if math.isnan(measured) else measured,
-                    productive_seconds=float(progress.productive_seconds[i]),
-                    held_seconds=float(progress.held_seconds[i]),
-                )
-            )
-
-    def _comes_too_late(self, event: Event) -> bool:
-        """Whether it tells of a job that has ended, e.g. one that finished while cancelled."""
-        job = getattr(event, "job", None)
-        handle = self._state.table.find(job) if isinstance(job, str) else None
-        return handle is not None and bool(self._state.table.state[handle] > JobState.RUNNING)
+            case JobFinished():
+                if self._state.table.find(event.job) is not None:
+                    self._log.emit(event)
+                    self._predictor.learn([self._state.experience[-1]])
+            case _:
+                job = job_of(event)
+                # What is told of a job that has ended meanwhile comes too late.
+                if job is None or self._state.table.find(job) is not None:
+                    self._log.emit(event)
 
     def _take_stop(self, stop: JobStopped) -> None:
-        """A job stopped that nobody here has stopped: decide anew, or give it up."""
-        self._state.changed = True
-        if stop.reason is StopReason.CRASHED and self._state.should_give_up(stop.job):
-            self.emit(JobFailed(stop.time, stop.job, f"kept crashing: {stop.detail}"))
-
-    def _change_nodes(self, events: list[Event]) -> None:
-        """A node is empty before it goes, whoever takes it."""
-        for event in events:
-            if isinstance(event, NodeDown):
-                holders = self._state.placer.holders(event.node)
-                self.preempt(np.array(holders, dtype=np.int64), event.time)
-            self.emit(event)
+        """A job stopped that nobody here has stopped: it tries again, or is given up."""
+        table = self._state.table
+        handle = table.find(stop.job)
+        if handle is None:
+            return
+        row = table.row(handle)
+        if stop.reason is StopReason.CRASHED:
+            again = stop.epochs_done <= table.crash_epochs[row]
+            tries = int(table.crashes[row]) + 1 if again else 1
+        elif stop.reason is StopReason.NOT_STARTED:
+            tries = int(table.failed_starts[row]) + 1
+        else:
+            ours = stop.reason is StopReason.PREEMPTED  # only what we order is a preemption
+            self._log.emit(replace(stop, reason=StopReason.KILLED) if ours else stop)
+            return
+        wait = self._retries.back_off_seconds(tries)
+        self._log.emit(replace(stop, back_off_seconds=wait))
+        if self._retries.gives_up(tries):
+            crashed = stop.reason is StopReason.CRASHED
+            what = "kept crashing" if crashed else "cannot start"
+            self._log.emit(JobFailed(stop.time, stop.job, f"{what}: {stop.detail}"))
 
     # What was asked for.
 
-    def _obey(self, request: Request, now: float) -> None:
+    def _obey_requests(self, now: float) -> None:
         table = self._state.table
-        match request:
-            case CancelJob():
-                handle = table.find(request.job)
-                if handle is None or table.state[handle] > JobState.RUNNING:
-                    return
-                if table.state[handle] == JobState.RUNNING:
-                    self._executor.stop(np.array([handle]))
-                self.emit(JobCancelled(now, request.job))
-            case DrainNode():
-                self._change_nodes(self._fleet.drain(request.node, now))
-            case ResumeNode():
-                self._change_nodes(self._fleet.resume(request.node, now))
+        active = table.active
+        rows = table.rows(active)
+        cancelled = active[table.cancelling[rows]]
+        running = np.array([h for h in cancelled.tolist() if self._state.is_running(h)], np.int64)
+        for handle in cancelled.tolist():
+            self._log.emit(JobCancelled(now, table.spec(handle).id))
+        if len(running):
+            self._log.flush()
+            self._executor.stop(running)
+        leaving = set(self._state.drained_holders())
+        requeued = active[table.requeueing[rows]].tolist()
+        leaving.update(handle for handle in requeued if self._state.is_running(handle))
+        leaving.difference_update(cancelled.tolist())
+        self.preempt(np.array(sorted(leaving), dtype=np.int64), now)

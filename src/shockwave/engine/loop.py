@@ -1,51 +1,32 @@
 """The round loop. One for simulated and live scheduling.
 
-Every round: collect, observe, predict, decide, place, act, record. The loop itself does
-nothing else: jobs come from an arrivals feed, time from a clock, choices from a policy,
-running is an executor's, and all that happened goes into a journal.
+Every round: collect, observe, predict, decide, place, record, act. Where jobs may start at
+once, free GPUs are also filled between rounds, whenever something happened. The loop itself
+does nothing else: time comes from a clock, choices from a policy, running is an executor's,
+and all that happens goes through the log.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from shockwave.engine.arrivals import Arrivals
 from shockwave.engine.assign import Assigner, Orders
 from shockwave.engine.clock import Clock, VirtualClock
-from shockwave.engine.executor import Executor, Launch, Signal
+from shockwave.engine.executor import Executor, Known, Launch
+from shockwave.engine.feed import Feed
 from shockwave.engine.intake import Intake
-from shockwave.engine.journal import Journal
+from shockwave.engine.log import Log
 from shockwave.engine.retry import Retries
-from shockwave.engine.state import SchedulerState
-from shockwave.model.cluster import Cluster
+from shockwave.engine.state import Rounds, SchedulerState
 from shockwave.model.errors import PolicyError, StuckError
-from shockwave.model.events import (
-    Event,
-    JobStarted,
-    Placement,
-    RoundDecided,
-)
+from shockwave.model.events import JobStarted, Placement, RoundDecided, Starts
 from shockwave.model.view import Ints, View
 from shockwave.policies.base import Decision, Policy
 from shockwave.predict.base import Forecast, Predictor
-
-
-@dataclass(frozen=True, slots=True)
-class Rounds:
-    """The lengths that scheduling is cut into, in seconds."""
-
-    round_seconds: float = 120.0
-    restart_seconds: float = 20.0
-
-    def boundary(self, seconds: float) -> int:
-        """The first round that starts at or after ``seconds``."""
-        return math.ceil(seconds / self.round_seconds - 1e-9)
-
 
 # Called with every decision, e.g. to explain or to show progress.
 Observer = Callable[[View, Forecast, Decision], None]
@@ -54,8 +35,7 @@ Observer = Callable[[View, Forecast, Decision], None]
 class RoundLoop:
     """Schedules until no job is left, or for ever where jobs may always come.
 
-    ``journal_progress`` writes an event for what every running job did in a round: needed
-    where the journal must be enough to go on from, that is, live.
+    ``log.state`` must know the run's settings: its first event has been applied.
     """
 
     def __init__(
@@ -64,80 +44,125 @@ class RoundLoop:
         policy: Policy,
         predictor: Predictor,
         executor: Executor,
-        arrivals: Arrivals,
-        cluster: Cluster,
-        journal: Journal,
-        rounds: Rounds | None = None,
+        feed: Feed,
+        log: Log,
         clock: Clock | None = None,
         retries: Retries | None = None,
-        journal_progress: bool = False,
         observers: Sequence[Observer] = (),
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.policy = policy
         self.predictor = predictor
         self.executor = executor
-        self.journal = journal
-        self.rounds = rounds or Rounds()
+        self.log = log
         self.clock = clock or VirtualClock()
         self.observers = observers
         self.timer = timer
-        self.state = SchedulerState(
-            cluster.nodes, retries or Retries(), lambda job: predictor.learn([job])
-        )
-        self.round = 0
-        self.rounds_scheduled = 0
-        self._began = 0.0  # the work on this round, by the timer
+        self.now = 0.0
+        self.round = 0  # the next one to decide on
         self.overrun_seconds = 0.0  # by how much the last decision came too late
-        self.intake = Intake(
-            state=self.state,
-            journal=journal,
-            executor=executor,
-            arrivals=arrivals,
-            journal_progress=journal_progress,
-        )
-        self._assigner = Assigner(self.state, executor)
+        self._feed = feed
+        self._began = 0.0  # the work on this round, by the timer
+        self._assigner = Assigner(log.state, executor)
+        self._intake = Intake(log, executor, feed, predictor, retries or Retries())
         self._eligible = 0
-        self._last: tuple[Ints, Decision] | None = None  # handles that run, and why
+        self._decided_version = -1  # of the state, when the last decision was taken
+        self._last: tuple[Ints, Decision] | None = None  # handles that were chosen, and why
 
     @property
-    def now(self) -> float:
-        return self.round * self.rounds.round_seconds
+    def state(self) -> SchedulerState:
+        return self.log.state
+
+    @property
+    def rounds(self) -> Rounds:
+        return self.state.rounds
+
+    @property
+    def _starts_at_once(self) -> bool:
+        return self.state.run is not None and self.state.run.starts is Starts.IMMEDIATE
 
     def run(self) -> None:
         """Run rounds until every job has ended."""
         while self.step():
             pass
 
-    def restore(
-        self, events: Iterable[Event], now: float, drained: frozenset[str] = frozenset()
-    ) -> None:
-        """Go on from a journal: fold it, then find again what was running.
-
-        ``drained`` are the nodes that the operator withholds.
-        """
-        self.intake.restore(events, drained)
+    def resume(self, now: float) -> None:
+        """Go on with a state that was restored: find again what was running, and its nodes."""
+        self.now = now
         self.round = self.rounds.boundary(now)
-        table = self.state.table
+        self.predictor.learn(list(self.state.experience))
+        running = self.state.running().tolist()
         self.executor.adopt(
-            [
-                self._launch_order(handle, self.state.placer.placement(handle))
-                for handle in self.state.running().tolist()
-            ]
+            self._launches({handle: self.state.placer.placement(handle) for handle in running})
         )
-        self.rounds_scheduled = int(table.rounds_active.max(initial=0))
+        self._intake.fit_nodes(now)
+        self.log.flush()
+
+    def stop_all(self, now: float) -> None:
+        """Every running job saves and gives up its GPUs."""
+        self._intake.preempt(self.state.running(), now)
 
     def step(self) -> bool:
-        """One round, or several in which nothing changes. False when all work is done."""
-        self._catch_up(self.clock.wait_until(self.now))
+        """One look at the world, and a round if one is due. False when all work is done."""
+        self._wait()
         self._began = self.timer()
-        self.intake.collect(self.now)
+        round_starts = self.now >= self.rounds.start(self.round)
+        happened = self._intake.collect(self.now, round_starts=round_starts)
         if self.executor.away() is not None:
             return self._ride_out()
-        eligible = self._assigner.that_could_fit(self.state.eligible(self.now))
-        if len(eligible) != self._eligible:  # a back-off ended: news that no event tells
-            self._eligible = len(eligible)
-            self.state.changed = True
+        if round_starts:
+            return self._hold_round()
+        if happened and self._starts_at_once:
+            self._fill_gaps()
+        return True
+
+    # 0. Wait: for a round, and where jobs start at once, for anything that may free GPUs.
+
+    def _wait(self) -> None:
+        start = look = self.rounds.start(self.round)
+        if self._starts_at_once and not self.clock.is_real:  # a real clock can be woken
+            look = min(start, self._next_news())
+        actual = self.clock.wait_until(max(look, self.now))
+        self.overrun_seconds = 0.0
+        if actual >= start:  # real time may have left a round or more behind
+            self.overrun_seconds = actual - start
+            self.round = max(self.round, self.rounds.at(actual))
+            self.now = self.rounds.start(self.round)
+        else:
+            self.now = actual
+
+    def _next_news(self) -> float:
+        waiting = len(self.state.table.active) > len(self.state.placer.held())
+        news = self.executor.quiet_until() if waiting else math.inf
+        return min(news, self._feed.next_arrival())
+
+    # 1. Collect (:mod:`shockwave.engine.intake`), and what to do when there is nothing to decide.
+
+    def _ride_out(self) -> bool:
+        """Nothing can be ordered: what runs goes on, and the next look sees again."""
+        if self.now >= self.rounds.start(self.round):
+            self.round += 1
+        self._last = None
+        return True
+
+    def _skip_idle(self) -> bool:
+        """Nothing to decide: go to the round in which that may change.
+
+        Gangs run then only if others say that they hold all GPUs; they are left alone.
+        """
+        jobs_wait = len(self.state.table.active) > 0
+        # Without jobs only an arrival matters: a run ends with its jobs, not with its nodes.
+        change = self._next_change() if jobs_wait else self._feed.next_arrival()
+        if math.isinf(change):
+            if jobs_wait:
+                raise StuckError(self._stuck_message())
+            return False
+        self.round = max(self.round + 1, self.rounds.boundary(change))
+        self._last = None
+        return True
+
+    def _hold_round(self) -> bool:
+        eligible = self._eligible_jobs()
         if len(eligible) == 0 or self.state.placer.gpus == 0:
             return self._skip_idle()
         view = self._observe(eligible)
@@ -151,64 +176,60 @@ class RoundLoop:
         self._record_round(view, decision, orders.running, spanning, seconds)
         return True
 
-    # 1. Collect what happened since the last round, who arrived, and what was asked for.
-
-    def _catch_up(self, actual: float) -> None:
-        """Real time may have left a round or more behind; decide for the present one."""
-        self.overrun_seconds = max(actual - self.now, 0.0)
-        self.round = max(self.round, math.floor(actual / self.rounds.round_seconds + 1e-9))
-
-    def _ride_out(self) -> bool:
-        """Nothing can be ordered: what runs goes on, and the next round looks again."""
-        self._renew(self.state.running())
-        self.round += 1
-        self._last = None
-        return True
-
-    def _skip_idle(self) -> bool:
-        """Nothing to decide: go to the round in which that may change.
-
-        Gangs run then only if others say that they hold all GPUs; they are left alone.
-        """
-        self._renew(self.state.running())
-        jobs_wait = len(self.state.table.active) > 0
-        # Without jobs only an arrival matters: a run ends with its jobs, not with its nodes.
-        change = self._next_change() if jobs_wait else self.intake.arrivals.next_arrival()
-        if math.isinf(change):
-            if jobs_wait:
-                raise StuckError(self._stuck_message())
-            return False
-        self.round = max(self.round + 1, self.rounds.boundary(change))
-        self._last = None
-        return True
+    def _fill_gaps(self) -> None:
+        """Between rounds: free GPUs go to waiting jobs in the policy's order of preference."""
+        eligible = self._eligible_jobs()
+        room, table = self.state.placer.room(), self.state.table
+        waiting = eligible[~np.isin(eligible, list(self.state.placer.held()))]
+        if len(waiting) == 0 or int(table.gpus[table.rows(waiting)].min()) > room:
+            return
+        view = self._observe(eligible)
+        forecast = self.predictor.forecast(view)
+        decision, chosen, _ = self._decide(view, forecast)
+        self._last = None  # the next round is decided on its own
+        orders = self._assigner.fill(chosen, view, decision)
+        self._record_orders(orders)
+        self._act(orders)
 
     # 2. Observe: freeze what a policy may see.
+
+    def _eligible_jobs(self) -> Ints:
+        eligible = self._assigner.that_could_fit(self.state.eligible(self.now))
+        if len(eligible) != self._eligible:  # a back-off ended: news that no event tells
+            self._eligible = len(eligible)
+            self._decided_version = -1
+        return eligible
 
     def _observe(self, eligible: Ints) -> View:
         return self.state.table.view(
             eligible,
             now=self.now,
-            round_index=self.round,
+            round_index=self.rounds.at(self.now),
             gpus_total=self.state.placer.gpus,
             round_seconds=self.rounds.round_seconds,
             restart_seconds=self.rounds.restart_seconds,
-            changed=self.state.changed,
+            changed=self._changed,
         )
+
+    @property
+    def _changed(self) -> bool:
+        """Whether anything happened since the last decision that may change it."""
+        return self.state.version != self._decided_version
 
     # 3. and 4. Predict and decide.
 
     def _decide(self, view: View, forecast: Forecast) -> tuple[Decision, Ints, float]:
-        if self._last is not None and not self.state.changed and self._last[1].stable:
+        if self._last is not None and not self._changed and self._last[1].stable:
             return self._last[1], self._last[0], 0.0
         start = self.timer()
         decision = self.policy.decide(view, forecast)
         seconds = self.timer() - start
-        run = self._checked(view, decision.run)
+        run = with_those_that_must_stay(view, self._checked(view, decision.run))
         for observer in self.observers:
             observer(view, forecast, decision)
         chosen = view.handle[run]
         self._last = (chosen, decision)
-        self.state.changed = False
+        self._decided_version = self.state.version
         return decision, chosen, seconds
 
     def _checked(self, view: View, positions: Ints) -> Ints:
@@ -226,75 +247,80 @@ class RoundLoop:
         if wanted > view.gpus_total:
             raise PolicyError(
                 f"{self.policy.name} chose gangs of {wanted} GPUs in round "
-                f"{self.round}, but {view.gpus_total} are up"
+                f"{view.round}, but {view.gpus_total} are up"
             )
         return run
 
-    # 5. and 6. Place (:mod:`shockwave.engine.assign`) and act: through the executor's verbs only.
-
-    def _act(self, orders: Orders) -> None:
-        if len(orders.stopped):
-            self.executor.stop(orders.stopped)
-        self._renew(orders.continuing)
-        if orders.placements:
-            self.executor.launch([self._launch_order(*item) for item in orders.placements.items()])
-
-    def _renew(self, handles: Ints) -> None:
-        if len(handles):
-            self.executor.signal(handles, Signal.RENEW, self._lease_end)
-
-    @property
-    def _lease_end(self) -> float:
-        return (self.round + 1) * self.rounds.round_seconds
-
-    def _launch_order(self, handle: int, placement: Placement) -> Launch:
-        table = self.state.table
-        attempt = int(table.starts[handle])
-        known = table.known(handle) if self.intake.journal_progress else None
-        return Launch(handle, table.specs[handle], placement, attempt, self._lease_end, known)
-
-    # 7. Record: orders before they are carried out, the round after.
+    # 5. Place (:mod:`shockwave.engine.assign`). 6. Record: orders before they are carried out.
 
     def _record_orders(self, orders: Orders) -> int:
         """Returns how many gangs span nodes although one node could hold them."""
         table = self.state.table
-        spanning = 0
-        self.intake.record_stops(orders.stopped, self.now)
-        for handle, placement in orders.placements.items():
-            spec = table.specs[handle]
-            spanning += len(placement) > 1 and spec.gpus <= self.state.placer.largest_node
-            attempt = int(table.starts[handle]) + 1
-            self.intake.emit(JobStarted(self.now, spec.id, placement, attempt))
-        self.journal.flush()
+        handles = np.fromiter(orders.placements, np.int64, len(orders.placements))
+        attempts = (table.starts[table.rows(handles)] + 1).tolist()
+        largest_node, spanning, events = self.state.placer.largest_node, 0, []
+        for (handle, placement), attempt in zip(orders.placements.items(), attempts, strict=True):
+            spec = table.spec(handle)
+            spanning += len(placement) > 1 and spec.gpus <= largest_node
+            events.append(JobStarted(self.now, spec.id, placement, attempt))
+        self._intake.record_stops(orders.stopped, self.now)
+        self.log.emit(*events)
+        self.log.flush()
         return spanning
+
+    # 7. Act: through the executor's verbs only.
+
+    def _act(self, orders: Orders) -> None:
+        if len(orders.stopped):
+            self.executor.stop(orders.stopped)
+        if orders.placements:
+            self.executor.launch(self._launches(orders.placements))
+
+    def _launches(self, placements: Mapping[int, Placement]) -> list[Launch]:
+        """Orders to start, or to find again, gangs that the journal has as started."""
+        table = self.state.table
+        rows = table.rows(np.fromiter(placements, np.int64, len(placements)))
+        columns = (
+            table.starts, table.configuration, table.epochs_done, table.regime_start,
+            table.productive_seconds, table.received_seconds,
+        )  # fmt: skip
+        facts = zip(*(column[rows].tolist() for column in columns), strict=True)
+        launches = []
+        for (handle, placement), (attempt, index, epochs, regime, productive, held) in zip(
+            placements.items(), facts, strict=True
+        ):
+            spec = table.spec(handle)
+            known = Known(epochs, regime, spec.configurations[index], productive, held)
+            launches.append(Launch(handle, spec, placement, attempt, known))
+        return launches
 
     def _record_round(
         self, view: View, decision: Decision, running: Ints, spanning: int, seconds: float
     ) -> None:
+        table = self.state.table
         all_placed = self._last is not None
         if len(running) == 0 and all_placed and math.isinf(self._next_change()):
             raise StuckError(self._stuck_message())
         count = self._lease_rounds(decision, len(running) == len(view)) if all_placed else 1
-        self.rounds_scheduled += count
-        self.intake.emit(
+        self.log.emit(
             RoundDecided(
                 self.now,
                 round=self.round,
                 rounds=count,
-                active=len(self.state.table.active),
+                active=len(table.active),
                 running=len(running),
                 gpus_up=self.state.placer.gpus,
-                gpus_busy=int(self.state.table.gpus[running].sum()),
+                gpus_busy=int(table.gpus[table.rows(running)].sum()),
                 spanning=spanning,
                 plan_seconds=seconds,
                 welfare=decision.welfare,
                 gap=decision.gap,
                 price=decision.price,
                 overrun_seconds=self.overrun_seconds,
-                work_seconds=self.timer() - self._began if self.intake.journal_progress else None,
+                work_seconds=self.timer() - self._began if self.clock.is_real else None,
             )
         )
-        self.journal.flush()
+        self.log.flush()
         self.round += count
 
     def _lease_rounds(self, decision: Decision, everyone_runs: bool) -> int:
@@ -307,16 +333,32 @@ class RoundLoop:
     def _next_change(self) -> float:
         return min(
             self.executor.quiet_until(),
-            self.intake.arrivals.next_arrival(),
+            self._feed.next_arrival(),
             self.state.next_eligible(self.now),
         )
 
     def _stuck_message(self) -> str:
         table = self.state.table
-        waiting = [table.specs[handle] for handle in table.active[:3].tolist()]
+        waiting = [table.spec(handle) for handle in table.active[:3].tolist()]
         names = ", ".join(f"{spec.id} ({spec.gpus} GPUs)" for spec in waiting)
         more = " ..." if len(table.active) > 3 else ""
         return (
             f"{len(table.active)} jobs wait at {self.now:.0f} s and nothing can start them: "
             f"{names}{more}; {self.state.placer.gpus} GPUs are up"
         )
+
+
+def with_those_that_must_stay(view: View, run: Ints) -> Ints:
+    """Jobs that would lose their work stay first, then whoever was chosen and still fits."""
+    if not view.must_stay.any():
+        return run
+    staying = np.flatnonzero(view.must_stay)
+    if np.isin(staying, run).all():
+        return run
+    room = view.gpus_total - int(view.gpus[staying].sum())
+    kept = []
+    for position in run[~np.isin(run, staying)].tolist():
+        if view.gpus[position] <= room:
+            kept.append(position)
+            room -= int(view.gpus[position])
+    return np.concatenate([staying, np.array(kept, dtype=np.int64)])

@@ -12,7 +12,6 @@ not free. A gang keeps what it holds even where that leaves others with less tha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,41 +21,52 @@ from shockwave.model.events import Placement
 from shockwave.model.view import Ints
 
 
-@dataclass
-class _Slots:
-    node: Node
-    free: list[int]  # ascending slot numbers that no gang of ours holds
-    occupied: int = 0  # GPUs that others hold
-
-    @property
-    def usable(self) -> int:
-        return self.node.gpus - self.occupied
-
-    @property
-    def placeable(self) -> int:
-        return max(len(self.free) - self.occupied, 0)
-
-
 class Placer:
-    """Keeps track of who holds which GPU slot of which node."""
+    """Keeps track of who holds which GPU slot of which node.
+
+    A copy is cheap, so that whoever decides can try on a copy what would fit.
+    """
 
     def __init__(self, nodes: tuple[Node, ...]) -> None:
-        self._nodes: list[_Slots] = []
-        self._index: dict[str, int] = {}
+        self._nodes: list[Node] = []  # all that were ever here
+        self._slots: list[tuple[int, ...]] = []  # ascending, that no gang of ours holds
+        self._occupied: list[int] = []  # GPUs that others hold
+        self._index: dict[str, int] = {}  # of those that are up
         self._held: dict[int, Placement] = {}
-        self._free: Ints = np.empty(0, dtype=np.int64)
+        self._free: Ints = np.empty(0, dtype=np.int64)  # slots to place on
         self.gpus = 0  # on nodes that are up, without those that others hold
         self.largest_node = 0  # the most of these on one node
         for node in nodes:
             self.add(node)
 
+    def copy(self) -> Placer:
+        twin = Placer(())
+        twin._nodes = self._nodes.copy()
+        twin._slots = self._slots.copy()
+        twin._occupied = self._occupied.copy()
+        twin._index = self._index.copy()
+        twin._held = self._held.copy()
+        twin._free = self._free.copy()
+        twin.gpus, twin.largest_node = self.gpus, self.largest_node
+        return twin
+
     def add(self, node: Node) -> None:
-        """A node joins, or comes back empty."""
+        """A node joins or comes back: empty, but for gangs that have not left it yet."""
         if node.id in self._index:
             raise ExecutorError(f"node {node.id} came up, but it was never reported down")
+        taken = {
+            slot
+            for placement in self._held.values()
+            for name, slots in placement
+            if name == node.id
+            for slot in slots
+        }
+        free = tuple(slot for slot in range(node.gpus) if slot not in taken)
         self._index[node.id] = len(self._nodes)
-        self._nodes.append(_Slots(node, list(range(node.gpus))))
-        self._free = np.append(self._free, node.gpus)
+        self._nodes.append(node)
+        self._slots.append(free)
+        self._occupied.append(0)
+        self._free = np.append(self._free, len(free))
         self._count()
 
     def remove(self, node_id: str) -> list[int]:
@@ -67,8 +77,7 @@ class Placer:
         index = self._index.pop(node_id, None)
         if index is None:
             return []
-        self._free[index] = 0
-        self._nodes[index].free.clear()
+        self._set_free(index, ())
         self._count()
         return self.holders(node_id)
 
@@ -76,15 +85,14 @@ class Placer:
         """Others hold ``gpus`` GPUs of a node now; nothing if it is not up."""
         index = self._index.get(node_id)
         if index is not None:
-            slots = self._nodes[index]
-            slots.occupied = min(max(gpus, 0), slots.node.gpus)
-            self._free[index] = slots.placeable
+            self._occupied[index] = min(max(gpus, 0), self._nodes[index].gpus)
+            self._set_free(index, self._slots[index])
             self._count()
 
     def occupied(self, node_id: str) -> int:
         """How many GPUs of a node others hold."""
         index = self._index.get(node_id)
-        return 0 if index is None else self._nodes[index].occupied
+        return 0 if index is None else self._occupied[index]
 
     def holders(self, node_id: str) -> list[int]:
         """Handles of the gangs that hold GPUs on a node."""
@@ -100,9 +108,7 @@ class Placer:
             for node_id, slots in self._held.pop(handle, ()):
                 index = self._index.get(node_id)
                 if index is not None:
-                    self._nodes[index].free.extend(slots)
-                    self._nodes[index].free.sort()
-                    self._free[index] = self._nodes[index].placeable
+                    self._set_free(index, tuple(sorted((*self._slots[index], *slots))))
 
     def claim(self, handle: int, placement: Placement) -> None:
         """A gang holds exactly these slots already, as a journal says."""
@@ -111,9 +117,8 @@ class Placer:
         for node_id, slots in placement:
             index = self._index.get(node_id)
             if index is not None:
-                free = self._nodes[index].free
-                self._nodes[index].free = [slot for slot in free if slot not in slots]
-                self._free[index] = self._nodes[index].placeable
+                free = self._slots[index]
+                self._set_free(index, tuple(slot for slot in free if slot not in slots))
         self._held[handle] = placement
 
     def take_back(self, handle: int, placement: Placement) -> bool:
@@ -122,7 +127,7 @@ class Placer:
             index = self._index.get(node_id)
             if index is None or self._free[index] < len(slots):
                 return False
-            if not set(slots) <= set(self._nodes[index].free):
+            if not set(slots) <= set(self._slots[index]):
                 return False
         self.claim(handle, placement)
         return True
@@ -131,18 +136,22 @@ class Placer:
         """The slots that a gang holds; empty if it holds none."""
         return self._held.get(handle, ())
 
+    def held(self) -> Mapping[int, Placement]:
+        """All gangs that hold slots, by handle."""
+        return self._held
+
     def nodes(self) -> list[Node]:
         """The nodes that are up."""
-        return [self._nodes[index].node for index in self._index.values()]
+        return [self._nodes[index] for index in self._index.values()]
 
     def node(self, node_id: str) -> Node | None:
         """A node that is up."""
         index = self._index.get(node_id)
-        return None if index is None else self._nodes[index].node
+        return None if index is None else self._nodes[index]
 
     def capacity(self, allowed: Iterable[str]) -> int:
         """GPUs of these nodes, free or held by us."""
-        return sum(self._nodes[self._index[name]].usable for name in allowed if name in self._index)
+        return sum(self._usable(self._index[name]) for name in allowed if name in self._index)
 
     def room(self, allowed: Iterable[str] | None = None) -> int:
         """GPUs of these nodes, or of all, that are free now."""
@@ -238,13 +247,19 @@ class Placer:
         return ()
 
     def _take(self, index: int, count: int) -> tuple[str, tuple[int, ...]]:
-        slots = self._nodes[index]
-        taken = tuple(slots.free[:count])
-        del slots.free[:count]
-        self._free[index] -= count
-        return slots.node.id, taken
+        slots = self._slots[index]
+        self._set_free(index, slots[count:])
+        return self._nodes[index].id, slots[:count]
+
+    def _set_free(self, index: int, slots: tuple[int, ...]) -> None:
+        self._slots[index] = slots
+        free = len(slots) - self._occupied[index]
+        self._free[index] = free if free > 0 else 0
+
+    def _usable(self, index: int) -> int:
+        return self._nodes[index].gpus - self._occupied[index]
 
     def _count(self) -> None:
-        sizes = [self._nodes[index].usable for index in self._index.values()]
+        sizes = [self._usable(index) for index in self._index.values()]
         self.gpus = sum(sizes)
         self.largest_node = max(sizes, default=0)

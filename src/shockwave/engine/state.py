@@ -1,160 +1,318 @@
-"""The state of the scheduler: by construction the fold of its journal.
+"""What the scheduler knows: the fold of its journal.
 
-Events in, state changed, nothing else happens here. A scheduler that was killed reads its
-journal back through the same function and knows what it knew.
+:meth:`SchedulerState.apply` is the only way in which it changes. The loop decides on what is
+here and writes events; live and simulated, what people ask for included.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import assert_never
 
 import numpy as np
 
-from shockwave.engine.executor import Progress
 from shockwave.engine.placement import Placer
-from shockwave.engine.retry import Retries
-from shockwave.engine.table import JobTable
+from shockwave.engine.table import RUNNING, JobTable
 from shockwave.model.cluster import Node
 from shockwave.model.events import (
+    CancelRequested,
     Event,
     JobCancelled,
+    JobChanged,
     JobFailed,
     JobFinished,
-    JobProgressed,
+    JobHeld,
+    JobNoted,
+    JobReleased,
+    JobRunning,
     JobStarted,
     JobStopped,
     JobSubmitted,
     NodeDown,
+    NodeDrained,
     NodeOccupied,
+    NodeResumed,
     NodeUp,
+    Progressed,
     RegimeChanged,
+    RequeueRequested,
     RoundDecided,
+    RunEnded,
+    RunStarted,
+    SettingsChanged,
     StopReason,
 )
 from shockwave.model.job import JobState
 from shockwave.model.view import Ints
 from shockwave.predict.base import FinishedJob
 
+EXPERIENCE_KEPT = 2_000  # finished jobs that a predictor is taught after a restart
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """The lengths that scheduling is cut into, in seconds, and where the cutting began."""
+
+    round_seconds: float = 120.0
+    restart_seconds: float = 20.0
+    first_round: int = 0  # the round that starts at ``first_seconds``
+    first_seconds: float = 0.0
+
+    def start(self, round_index: int) -> float:
+        """When a round starts."""
+        return self.first_seconds + (round_index - self.first_round) * self.round_seconds
+
+    def at(self, seconds: float) -> int:
+        """The round that ``seconds`` lies in."""
+        since = (seconds - self.first_seconds) / self.round_seconds
+        return self.first_round + math.floor(since + 1e-9)
+
+    def boundary(self, seconds: float) -> int:
+        """The first round that starts at or after ``seconds``."""
+        since = (seconds - self.first_seconds) / self.round_seconds
+        return self.first_round + math.ceil(since - 1e-9)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """What the backend and the operator say of a node; usable if it is up and not drained."""
+
+    node: Node
+    up: bool = False
+    drained: bool = False
+    occupied: int = 0  # GPUs that others hold
+
 
 class SchedulerState:
-    """All jobs, all nodes, who runs where, and who crashed how often."""
+    """All active jobs, all nodes, who runs where, and what was learned from jobs that ended."""
 
-    def __init__(
-        self,
-        nodes: tuple[Node, ...],
-        retries: Retries,
-        learn: Callable[[FinishedJob], None],
-    ) -> None:
+    def __init__(self) -> None:
+        self.run: RunStarted | None = None  # the settings in force
+        self.rounds = Rounds()
         self.table = JobTable()
-        self.placer = Placer(nodes)
-        self.changed = True  # since the last decision
-        self._retries = retries
-        self._learn = learn
-        self._active_at_decision = 0
-        self._crashes: dict[int, tuple[int, float]] = {}  # in a row, and the epochs done then
+        self.placer = Placer(())
+        self.nodes: dict[str, NodeStatus] = {}
+        self.experience: deque[FinishedJob] = deque(maxlen=EXPERIENCE_KEPT)
+        self.rounds_scheduled = 0
+        self.version = 0  # grows with every change that a decision may depend on
+        self.time = 0.0  # of the last event
+        self.active_at_decision = 0
+
+    # Questions.
 
     def eligible(self, now: float) -> Ints:
-        """Handles of the active jobs that may run: all but those that back off."""
+        """Handles of the active jobs that may run: all but those held or backing off."""
         active = self.table.active
-        backs_off = self.table.eligible_after[active] > now
-        return np.asarray(active[~backs_off]) if backs_off.any() else active
+        rows = self.table.rows(active)
+        held = self.table.held[rows] & (self.table.state[rows] != RUNNING)
+        barred = held | (self.table.eligible_after[rows] > now)
+        return np.asarray(active[~barred]) if barred.any() else active
 
     def running(self) -> Ints:
         active = self.table.active
-        return np.asarray(active[self.table.state[active] == JobState.RUNNING])
+        return np.asarray(active[self.table.state[self.table.rows(active)] == RUNNING])
+
+    def is_running(self, handle: int) -> bool:
+        return bool(self.table.state[self.table.row(handle)] == RUNNING)
 
     def next_eligible(self, now: float) -> float:
         """When the next back-off ends; infinite if nobody backs off."""
-        waits = self.table.eligible_after[self.table.active]
-        waits = waits[waits > now]
-        return float(waits.min(initial=np.inf))
+        waits = self.table.eligible_after[self.table.rows(self.table.active)]
+        return float(waits[waits > now].min(initial=np.inf))
 
-    def should_give_up(self, job: str) -> bool:
-        """Whether the job has just crashed once too often."""
-        crashes, _ = self._crashes.get(self.table.handle(job), (0, 0.0))
-        return self._retries.gives_up(crashes)
+    def drained_holders(self) -> list[int]:
+        """Gangs on nodes that the operator wants empty."""
+        drained = [name for name, status in self.nodes.items() if status.drained]
+        return sorted({handle for name in drained for handle in self.placer.holders(name)})
 
-    def advance(self, progress: Progress) -> None:
-        """Progress as columns, where there are too many jobs for an event each."""
-        self.table.advance(progress, self._active_at_decision, self.placer.gpus)
+    # Changes.
 
     def apply(self, event: Event) -> None:
-        """Takes in one event."""
+        """Takes in one event. Those of jobs that have ended change nothing."""
+        if event.time > self.time:
+            self.time = event.time
         match event:
-            case JobSubmitted():
-                self.table.submit([event.job])
-            case JobStarted():
-                handle = self.table.handle(event.job)
-                self.table.state[handle] = JobState.RUNNING
-                self.table.starts[handle] = event.attempt
-                self.placer.claim(handle, event.placement)
-                return  # a decision's own doing is not a change
-            case JobStopped():
-                self._stop(event)
-                if event.reason is StopReason.PREEMPTED:
+            case (
+                JobStarted()
+                | JobStopped()
+                | RegimeChanged()
+                | JobFinished()
+                | JobRunning()
+                | JobNoted()
+                | JobFailed()
+                | JobCancelled()
+                | JobHeld()
+                | JobReleased()
+                | CancelRequested()
+                | RequeueRequested()
+            ):
+                handle = self.table.find(event.job)
+                if handle is None or not self._apply_to_job(handle, event):
                     return
-            case JobProgressed():
-                self._progress(event)
+            case Progressed():
+                self.table.advance(event, self.active_at_decision, self.placer.gpus)
                 return
-            case RegimeChanged():
-                handle = self.table.handle(event.job)
-                self.table.change_regime(handle, event.epoch, event.configuration)
-            case JobFinished():
-                handle = self.table.handle(event.job)
-                self._end(handle, JobState.FINISHED)
-                self._learn(self.table.finished_job(handle))
-            case JobFailed():
-                self._end(self.table.handle(event.job), JobState.FAILED)
-            case JobCancelled():
-                self._end(self.table.handle(event.job), JobState.CANCELLED)
-            case NodeUp():
-                self.placer.add(event.node)
-            case NodeDown():
-                self.placer.release(self.placer.remove(event.node))
-            case NodeOccupied():
-                self.placer.occupy(event.node, event.gpus)
             case RoundDecided():
                 self._decided(event)
                 return
+            case JobSubmitted():
+                self.table.submit(event.job)
+            case NodeUp():
+                self._node(event.node.id, node=event.node, up=True, occupied=0)
+            case NodeDown():
+                self._node(event.node, up=False, occupied=0)
+                self.placer.release(self.placer.holders(event.node))
+            case NodeOccupied():
+                self._node(event.node, occupied=event.gpus)
+            case NodeDrained():
+                self._node(event.node, drained=True)
+            case NodeResumed():
+                self._node(event.node, drained=False)
+            case RunStarted():
+                self.run = event
+                self.rounds = Rounds(event.round_seconds, event.restart_seconds)
+                for node in event.nodes:
+                    self._node(node.id, node=node, up=True)
+            case SettingsChanged():
+                self._change_settings(event)
+            case RunEnded():
+                pass
+            case JobChanged():
+                handle = self.table.find(event.job.id)
+                if handle is not None:
+                    self.table.change(handle, event.job)
             case _:
-                return
-        self.changed = True
+                assert_never(event)
+        self.version += 1
 
-    def _stop(self, event: JobStopped) -> None:
-        handle = self.table.handle(event.job)
-        self.table.state[handle] = JobState.WAITING
-        self.table.epochs_done[handle] = event.epochs_done
+    def _apply_to_job(
+        self,
+        handle: int,
+        event: JobStarted
+        | JobRunning
+        | JobNoted
+        | JobStopped
+        | RegimeChanged
+        | JobFinished
+        | JobFailed
+        | JobCancelled
+        | JobHeld
+        | JobReleased
+        | CancelRequested
+        | RequeueRequested,
+    ) -> bool:
+        """Returns whether it may change a decision; a decision's own doing does not."""
+        table, row = self.table, self.table.row(handle)
+        match event:
+            case JobStarted():
+                table.state[row] = RUNNING
+                table.starts[row] = event.attempt
+                table.started[row] = event.time
+                table.confirmed[row] = False
+                self.placer.claim(handle, event.placement)
+                return False
+            case JobRunning():
+                table.confirmed[row] = True
+                table.failed_starts[row] = 0
+                return False
+            case JobNoted():
+                return False
+            case JobStopped():
+                self._stop(handle, row, event)
+                return event.reason is not StopReason.PREEMPTED
+            case RegimeChanged():
+                table.change_regime(handle, event.epoch, event.configuration)
+            case JobFinished():
+                self.experience.append(table.finished_job(handle))
+                self._end(handle, JobState.FINISHED)
+            case JobFailed():
+                self._end(handle, JobState.FAILED)
+            case JobCancelled():
+                self._end(handle, JobState.CANCELLED)
+            case JobHeld():
+                table.held[row] = True
+            case JobReleased():
+                table.held[row] = False
+                table.eligible_after[row] = 0.0
+            case CancelRequested():
+                table.cancelling[row] = True
+            case RequeueRequested():
+                table.requeueing[row] = True
+            case _:
+                assert_never(event)
+        return True
+
+    def _stop(self, handle: int, row: int, event: JobStopped) -> None:
+        table = self.table
+        table.state[row] = JobState.WAITING
+        table.epochs_done[row] = event.epochs_done
+        table.requeueing[row] = False
         self.placer.release([handle])
         if event.reason is StopReason.CRASHED:
-            crashes, epochs = self._crashes.get(handle, (0, -1.0))
-            crashes = crashes + 1 if event.epochs_done <= epochs else 1
-            self._crashes[handle] = (crashes, event.epochs_done)
-            wait = self._retries.back_off_seconds(crashes)
-            self.table.eligible_after[handle] = event.time + wait
-
-    def _progress(self, event: JobProgressed) -> None:
-        handle = self.table.handle(event.job)
-        spec = self.table.specs[handle]
-        index = spec.configurations.index(event.configuration)
-        measured = np.nan if event.epoch_seconds is None else event.epoch_seconds
-        self.advance(
-            Progress(
-                handle=np.array([handle]),
-                epochs_done=np.array([event.epochs_done]),
-                configuration=np.array([index]),
-                epoch_seconds=np.array([measured]),
-                productive_seconds=np.array([event.productive_seconds]),
-                held_seconds=np.array([event.held_seconds]),
-            )
-        )
-
-    def _decided(self, event: RoundDecided) -> None:
-        active = self.table.active
-        self.table.active_integral[active] += len(active) * event.rounds
-        self.table.rounds_active[active] += event.rounds
-        self._active_at_decision = len(active)
+            stuck = event.epochs_done <= table.crash_epochs[row] and table.crashes[row] > 0
+            table.crashes[row] = table.crashes[row] + 1 if stuck else 1
+            table.crash_epochs[row] = event.epochs_done
+        if event.reason is StopReason.NOT_STARTED:
+            table.failed_starts[row] += 1
+        if event.back_off_seconds > 0:
+            table.eligible_after[row] = event.time + event.back_off_seconds
 
     def _end(self, handle: int, state: JobState) -> None:
         self.placer.release([handle])
-        self.table.close([handle], state)
-        self._crashes.pop(handle, None)
+        self.table.close(handle, state)
+
+    def _decided(self, event: RoundDecided) -> None:
+        active = self.table.active
+        rows = self.table.rows(active)
+        self.table.active_integral[rows] += len(active) * event.rounds
+        self.table.rounds_active[rows] += event.rounds
+        self.active_at_decision = len(active)
+        self.rounds_scheduled += event.rounds
+
+    def _node(
+        self,
+        name: str,
+        *,
+        node: Node | None = None,
+        up: bool | None = None,
+        drained: bool | None = None,
+        occupied: int | None = None,
+    ) -> None:
+        """Changes what is said of a node; the placer has those that may be used."""
+        before = self.nodes.get(name) or NodeStatus(Node(name, 0))
+        after = replace(
+            before,
+            node=before.node if node is None else node,
+            up=before.up if up is None else up,
+            drained=before.drained if drained is None else drained,
+            occupied=before.occupied if occupied is None else occupied,
+        )
+        self.nodes[name] = after
+        usable = after.up and not after.drained
+        if self.placer.node(name) is not None and not usable:
+            self.placer.remove(name)
+        elif usable and self.placer.node(name) is None:
+            self.placer.add(after.node)
+        if usable:
+            self.placer.occupy(name, after.occupied)
+
+    def _change_settings(self, event: SettingsChanged) -> None:
+        if self.run is None:
+            return
+        if event.round_seconds != self.run.round_seconds:
+            next_round = self.rounds.at(event.time) + 1
+            self.rounds = Rounds(event.round_seconds, event.restart_seconds, next_round, event.time)
+        else:
+            self.rounds = replace(self.rounds, restart_seconds=event.restart_seconds)
+        self.run = replace(
+            self.run,
+            policy=event.policy,
+            predictor=event.predictor,
+            round_seconds=event.round_seconds,
+            restart_seconds=event.restart_seconds,
+            seed=event.seed,
+            starts=event.starts,
+            version=event.version,
+        )

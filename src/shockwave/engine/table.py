@@ -1,25 +1,36 @@
 """The state of all jobs as columns: what was declared and what was observed, no truth.
 
-A job gets the next row at submission and keeps it; the row number is its ``handle``.
+A job's ``handle`` is the number of its submission, from 0, and never changes. Its row may:
+jobs that have ended leave the table when they are in the majority, and the others move up.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from shockwave.engine.executor import Known, Progress
-from shockwave.model.job import JobSpec, JobState
-from shockwave.model.view import Floats, Ints, View
+from shockwave.model.events import Progressed
+from shockwave.model.job import JobSpec, JobState, Preemptible
+from shockwave.model.view import Bools, Floats, Ints, View
 from shockwave.predict.base import FinishedJob
 
 _FLOATS = (
     "arrival", "epochs", "weight", "epochs_done", "regime_start", "productive_seconds",
-    "received_seconds", "fair_seconds", "active_integral", "eligible_after",
+    "received_seconds", "fair_seconds", "active_integral", "eligible_after", "crash_epochs",
+    "restart_seconds", "unsaved_seconds", "started",
 )  # fmt: skip
 _INTS = (
-    "gpus", "tenant", "kind", "adaptation", "configurations", "configuration", "state",
-    "rounds_active", "starts",
+    "handle", "gpus", "tenant", "kind", "adaptation", "configurations", "configuration", "state",
+    "rounds_active", "starts", "crashes", "failed_starts", "preemptible",
 )  # fmt: skip
+_BOOLS = ("held", "cancelling", "requeueing", "confirmed")
+_WIDE = {"profile": np.nan, "measured": np.nan, "closed_epochs": 0.0}
+_UNKNOWN = ("restart_seconds", "unsaved_seconds")  # nan until they were measured
+_PREEMPTIBLE = {choice: code for code, choice in enumerate(Preemptible)}
+RUNNING = int(JobState.RUNNING)  # looked up often, and slowly in an enumeration
+_NEVER, _WHEN_SAVED = _PREEMPTIBLE[Preemptible.NEVER], _PREEMPTIBLE[Preemptible.WHEN_SAVED]
+_FEW_ENDED = 4096  # so many ended jobs may stay, whatever their share
 
 
 class JobTable:
@@ -35,6 +46,11 @@ class JobTable:
     fair_seconds: Floats
     active_integral: Floats
     eligible_after: Floats
+    crash_epochs: Floats  # done when it last crashed
+    restart_seconds: Floats  # measured; nan until then
+    unsaved_seconds: Floats  # work since the last checkpoint; nan if there is none
+    started: Floats  # when its present lease began
+    handle: Ints
     gpus: Ints
     tenant: Ints
     kind: Ints
@@ -44,6 +60,13 @@ class JobTable:
     state: Ints
     rounds_active: Ints
     starts: Ints
+    crashes: Ints  # in a row, without progress in between
+    failed_starts: Ints  # in a row
+    preemptible: Ints
+    held: Bools
+    cancelling: Bools
+    requeueing: Bools
+    confirmed: Bools  # seen to run since its last start
     profile: Floats
     measured: Floats
     closed_epochs: Floats
@@ -53,75 +76,133 @@ class JobTable:
             setattr(self, name, np.zeros(capacity))
         for name in _INTS:
             setattr(self, name, np.zeros(capacity, dtype=np.int64))
-        self.profile = np.full((capacity, width), np.nan)
-        self.measured = np.full((capacity, width), np.nan)
-        self.closed_epochs = np.zeros((capacity, width))
-        self.specs: list[JobSpec] = []
-        self.active: Ints = np.empty(0, dtype=np.int64)
-        self._handles: dict[str, int] = {}
+        for name in _BOOLS:
+            setattr(self, name, np.zeros(capacity, dtype=np.bool_))
+        for name, empty in _WIDE.items():
+            setattr(self, name, np.full((capacity, width), empty))
+        self.submitted = 0  # jobs that ever were
+        self.active: Ints = np.empty(0, dtype=np.int64)  # handles, in order of submission
+        self._specs: list[JobSpec] = []  # by row
+        self._compacted = False  # until then rows are handles
+        self._any_protected = False  # whether there was ever a job that may not be preempted
+        self._handles: dict[str, int] = {}  # of active jobs
         self._tenants: dict[str, int] = {}
         self._kinds: dict[tuple[str, str], int] = {}
         self._closed: dict[int, list[tuple[int, float]]] = {}
 
-    def __len__(self) -> int:
-        return len(self.specs)
-
-    def handle(self, job: str) -> int:
-        return self._handles[job]
+    # Who is where.
 
     def find(self, job: str) -> int | None:
+        """The handle of an active job; None if it has ended or never was."""
         return self._handles.get(job)
 
-    def submit(self, specs: list[JobSpec]) -> None:
-        """Add jobs as waiting, in the order given."""
-        first = len(self)
-        self._reserve(first + len(specs), max(len(spec.configurations) for spec in specs))
-        for row, spec in enumerate(specs, start=first):
-            self.specs.append(spec)
-            self._handles[spec.id] = row
-            self.arrival[row] = spec.arrival_seconds
-            self.gpus[row] = spec.gpus
-            self.epochs[row] = spec.epochs
-            self.weight[row] = spec.weight
-            self.tenant[row] = self._tenants.setdefault(spec.tenant, len(self._tenants))
-            kind = (spec.model, spec.adaptation.value)
-            self.kind[row] = self._kinds.setdefault(kind, len(self._kinds))
-            self.adaptation[row] = spec.adaptation.code
-            self.configurations[row] = len(spec.configurations)
-            self.profile[row, : len(spec.epoch_seconds)] = spec.epoch_seconds
-        self.active = np.concatenate([self.active, np.arange(first, len(self))])
+    def row(self, handle: int) -> int:
+        if not self._compacted:
+            return handle
+        return int(np.searchsorted(self.handle[: len(self._specs)], handle))
 
-    def close(self, handles: list[int], state: JobState) -> None:
-        """Take jobs out of the active set for good."""
-        self.state[handles] = state
-        self.active = self.active[self.state[self.active] <= JobState.RUNNING]
+    def rows(self, handles: Ints) -> Ints:
+        if not self._compacted:
+            return handles
+        return np.searchsorted(self.handle[: len(self._specs)], handles)
+
+    def spec(self, handle: int) -> JobSpec:
+        return self._specs[self.row(handle)]
+
+    # How jobs come, change and go.
+
+    def submit(self, spec: JobSpec) -> int:
+        """Adds a job as waiting; returns its handle."""
+        row, handle = len(self._specs), self.submitted
+        self._reserve(row + 1, len(spec.configurations))
+        self._specs.append(spec)
+        self.submitted += 1
+        self._handles[spec.id] = handle
+        self.handle[row] = handle
+        for name in _UNKNOWN:
+            getattr(self, name)[row] = np.nan
+        self._declare(row, spec)
+        self.active = np.append(self.active, handle)
+        return handle
+
+    def change(self, handle: int, spec: JobSpec) -> None:
+        """A job declares something else from now on."""
+        row = self.row(handle)
+        self._reserve(len(self._specs), len(spec.configurations))
+        self._specs[row] = spec
+        self._declare(row, spec)
+
+    def _declare(self, row: int, spec: JobSpec) -> None:
+        self.arrival[row] = spec.arrival_seconds
+        self.gpus[row] = spec.gpus
+        self.epochs[row] = spec.epochs
+        self.weight[row] = spec.weight
+        self.tenant[row] = self._tenants.setdefault(spec.tenant, len(self._tenants))
+        kind = (spec.model, spec.adaptation.value)
+        self.kind[row] = self._kinds.setdefault(kind, len(self._kinds))
+        self.adaptation[row] = spec.adaptation.code
+        self.configurations[row] = len(spec.configurations)
+        self.preemptible[row] = _PREEMPTIBLE[spec.preemptible]
+        self._any_protected |= spec.preemptible is not Preemptible.ALWAYS
+        self.profile[row] = np.nan
+        self.profile[row, : len(spec.epoch_seconds)] = spec.epoch_seconds
+
+    def close(self, handle: int, state: JobState) -> None:
+        """Takes a job out of the active set for good."""
+        row = self.row(handle)
+        self.state[row] = state
+        self.active = self.active[self.active != handle]
+        del self._handles[self._specs[row].id]
+        self._closed.pop(handle, None)
+        ended = len(self._specs) - len(self.active)
+        if ended > max(_FEW_ENDED, len(self.active)):
+            self._compact()
+
+    def _compact(self) -> None:
+        """Jobs that have ended leave; the order of the others stays."""
+        rows = self.rows(self.active)
+        count = len(rows)
+        for name in (*_FLOATS, *_INTS, *_BOOLS, *_WIDE):
+            old = getattr(self, name)
+            new = np.full_like(old, _WIDE.get(name, 0))
+            new[:count] = old[rows]
+            setattr(self, name, new)
+        self._specs = [self._specs[row] for row in rows.tolist()]
+        self._compacted = True
+
+    # What they do.
 
     def change_regime(self, handle: int, epoch: float, configuration: int) -> None:
         """The job entered the configuration with this value after ``epoch`` epochs."""
-        index = self.specs[handle].configurations.index(configuration)
-        self._reopen(handle, epoch)
-        if index == self.configuration[handle]:
+        row = self.row(handle)
+        index = self._specs[row].configurations.index(configuration)
+        self._reopen(handle, row, epoch)
+        if index == self.configuration[row]:
             return  # a job that was restored says where it is, and nothing has changed
-        done = epoch - self.regime_start[handle]
+        done = epoch - self.regime_start[row]
         if done > 0:
-            current = int(self.configuration[handle])
-            self.closed_epochs[handle, current] += done
+            current = int(self.configuration[row])
+            self.closed_epochs[row, current] += done
             self._closed.setdefault(handle, []).append((current, float(done)))
-        self.configuration[handle] = index
-        self.regime_start[handle] = epoch
+        self.configuration[row] = index
+        self.regime_start[row] = epoch
 
-    def _reopen(self, handle: int, epoch: float) -> None:
+    def _reopen(self, handle: int, row: int, epoch: float) -> None:
         """A job fell back behind regimes that had ended: they are not over after all."""
         closed = self._closed.get(handle, [])
-        while closed and epoch < self.regime_start[handle]:
+        while closed and epoch < self.regime_start[row]:
             index, epochs = closed.pop()
-            self.closed_epochs[handle, index] -= epochs
-            self.regime_start[handle] -= epochs
-            self.configuration[handle] = index
+            self.closed_epochs[row, index] -= epochs
+            self.regime_start[row] -= epochs
+            self.configuration[row] = index
 
-    def advance(self, progress: Progress, active_jobs: int, gpus_total: int) -> None:
-        """Take in what the running jobs did since the last poll."""
-        rows = progress.handle
+    def advance(self, progress: Progressed, active_jobs: int, gpus_total: int) -> None:
+        """Takes in what the running jobs did since they were last asked."""
+        rows = self.rows(progress.handle)
+        if self._compacted:
+            here = np.isin(progress.handle, self.active)
+            if not here.all():  # the others have ended and may have left
+                progress, rows = progress.only(here), rows[here]
         self.epochs_done[rows] = progress.epochs_done
         self.productive_seconds[rows] += progress.productive_seconds
         self.received_seconds[rows] += progress.held_seconds
@@ -129,28 +210,37 @@ class JobTable:
         self.fair_seconds[rows] += progress.productive_seconds / np.maximum(share, 1e-12)
         known = ~np.isnan(progress.epoch_seconds)
         self.measured[rows[known], progress.configuration[known]] = progress.epoch_seconds[known]
-
-    def known(self, handle: int) -> Known:
-        """What has been observed of a job so far."""
-        return Known(
-            epochs_done=float(self.epochs_done[handle]),
-            regime_epoch=float(self.regime_start[handle]),
-            configuration=self.specs[handle].configurations[int(self.configuration[handle])],
-            productive_seconds=float(self.productive_seconds[handle]),
-            held_seconds=float(self.received_seconds[handle]),
-        )
+        if progress.restart_seconds is not None:
+            known = ~np.isnan(progress.restart_seconds)
+            self.restart_seconds[rows[known]] = progress.restart_seconds[known]
+        if progress.unsaved_seconds is not None:
+            known = ~np.isnan(progress.unsaved_seconds)
+            self.unsaved_seconds[rows[known]] = progress.unsaved_seconds[known]
 
     def finished_job(self, handle: int) -> FinishedJob:
         """The whole history of a job whose epochs are all done."""
-        regimes = list(self._closed.pop(handle, ()))
-        left = float(self.epochs[handle] - self.regime_start[handle])
+        row = self.row(handle)
+        regimes = list(self._closed.get(handle, ()))
+        left = float(self.epochs[row] - self.regime_start[row])
         if left > 0:
-            regimes.append((int(self.configuration[handle]), left))
-        return FinishedJob(self.specs[handle], int(self.kind[handle]), tuple(regimes))
+            regimes.append((int(self.configuration[row]), left))
+        return FinishedJob(self._specs[row], int(self.kind[row]), tuple(regimes))
+
+    # What a policy may see.
+
+    def must_stay(self, rows: Ints) -> Bools:
+        """[row] whether the job runs and may not be stopped for others."""
+        if not self._any_protected:
+            return np.zeros(len(rows), dtype=np.bool_)
+        never = self.preemptible[rows] == _NEVER
+        unsaved = np.isnan(self.unsaved_seconds[rows])
+        once_saved = self.preemptible[rows] == _WHEN_SAVED
+        running = self.state[rows] == RUNNING
+        return np.asarray(running & (never | (once_saved & unsaved)))
 
     def view(
         self,
-        rows: Ints,
+        handles: Ints,
         *,
         now: float,
         round_index: int,
@@ -159,7 +249,8 @@ class JobTable:
         restart_seconds: float,
         changed: bool,
     ) -> View:
-        """What a policy may see of the jobs in ``rows``: copies, so that it cannot write back."""
+        """What a policy may see of these jobs: copies, so that it cannot write back."""
+        rows = self.rows(handles)
         regime_epochs = np.maximum(self.epochs_done[rows] - self.regime_start[rows], 0.0)
         configuration = self.configuration[rows]
         configuration_epochs = self.closed_epochs[rows]
@@ -170,9 +261,9 @@ class JobTable:
             gpus_total=gpus_total,
             round_seconds=round_seconds,
             restart_seconds=restart_seconds,
-            jobs_seen=len(self),
+            jobs_seen=self.submitted,
             changed=changed,
-            handle=rows.copy(),
+            handle=handles.copy(),
             arrival=self.arrival[rows],
             gpus=self.gpus[rows],
             epochs=self.epochs[rows],
@@ -182,7 +273,8 @@ class JobTable:
             adaptation=self.adaptation[rows],
             configurations=self.configurations[rows],
             profile=self.profile[rows],
-            running=self.state[rows] == JobState.RUNNING,
+            running=self.state[rows] == RUNNING,
+            must_stay=self.must_stay(rows),
             epochs_done=self.epochs_done[rows],
             configuration=configuration,
             regime_epochs=regime_epochs,
@@ -194,20 +286,60 @@ class JobTable:
             active_integral=self.active_integral[rows],
             rounds_active=self.rounds_active[rows],
             restarts=np.maximum(self.starts[rows] - 1, 0),
+            measured_restart_seconds=self.restart_seconds[rows],
+            unsaved_seconds=self.unsaved_seconds[rows],
         )
+
+    # To a snapshot and back.
+
+    def dump(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+        """Plain values and arrays that :meth:`load` makes the same table of."""
+        count = len(self._specs)
+        arrays = {name: getattr(self, name)[:count] for name in (*_FLOATS, *_INTS, *_BOOLS, *_WIDE)}
+        plain = {
+            "submitted": self.submitted,
+            "active": self.active.tolist(),
+            "specs": list(self._specs),
+            "compacted": self._compacted,
+            "tenants": list(self._tenants),
+            "kinds": [list(kind) for kind in self._kinds],
+            "closed": [[handle, regimes] for handle, regimes in self._closed.items()],
+        }
+        return plain, arrays
+
+    @classmethod
+    def load(cls, plain: dict[str, Any], arrays: dict[str, np.ndarray[Any, Any]]) -> JobTable:
+        table = cls(capacity=max(64, len(plain["specs"])), width=arrays["profile"].shape[1])
+        for name, values in arrays.items():
+            getattr(table, name)[: len(values)] = values
+        table.submitted = plain["submitted"]
+        table.active = np.array(plain["active"], dtype=np.int64)
+        table._specs = plain["specs"]
+        table._compacted = plain["compacted"]
+        table._any_protected = bool(table.preemptible.any())
+        table._tenants = {tenant: number for number, tenant in enumerate(plain["tenants"])}
+        table._kinds = {
+            (model, adaptation): number for number, (model, adaptation) in enumerate(plain["kinds"])
+        }
+        table._closed = {
+            handle: [(index, epochs) for index, epochs in regimes]
+            for handle, regimes in plain["closed"]
+        }
+        table._handles = {table.spec(handle).id: handle for handle in plain["active"]}
+        return table
 
     def _reserve(self, rows: int, width: int) -> None:
         capacity, old_width = self.profile.shape
         if rows > capacity:
             capacity = max(rows, 2 * capacity)
-            for name in (*_FLOATS, *_INTS):
+            for name in (*_FLOATS, *_INTS, *_BOOLS):
                 old = getattr(self, name)
                 new = np.zeros(capacity, dtype=old.dtype)
                 new[: len(old)] = old
                 setattr(self, name, new)
         if capacity > self.profile.shape[0] or width > old_width:
-            for name, empty in (("profile", np.nan), ("measured", np.nan), ("closed_epochs", 0.0)):
+            for name, empty in _WIDE.items():
                 old = getattr(self, name)
-                new = np.full((capacity, max(width, old_width)), empty)
-                new[: old.shape[0], :old_width] = old
-                setattr(self, name, new)
+                grown = np.full((capacity, max(width, old_width)), empty)
+                grown[: old.shape[0], :old_width] = old
+                setattr(self, name, grown)

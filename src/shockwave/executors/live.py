@@ -1,21 +1,25 @@
 """Live executors by name: the built-in ones, and those that other packages bring.
 
 A package adds an executor by an entry point in the group ``shockwave.executors`` whose value
-is a subclass of :class:`LiveExecutor`, and ``shockwave serve --executor NAME`` uses it.
+is a subclass of :class:`LiveExecutor`, and ``shockwave serve --executor NAME`` uses it. A class
+that no package offers is named directly: ``--executor my_package.my_module:MyExecutor``.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypeVar
 
 from shockwave.engine.executor import Executor
+from shockwave.executors import options
 from shockwave.model.cluster import Node
 from shockwave.model.command import Command
 from shockwave.model.registry import Registry
+
+Kind = TypeVar("Kind", bound=options.SiteOptions)
 
 
 @dataclass(frozen=True)
@@ -28,14 +32,28 @@ class Site:
     origin_unix: float  # the unix time of second 0
     clock: Callable[[], float]  # unix seconds, never set back
     grace_seconds: float  # between asking a job to stop and killing it
-    start_seconds: float = 60.0  # that an engine may take to start a gang, then it is withdrawn
-    options: Mapping[str, str] = field(default_factory=dict)  # settings of the executor's own
+    start_seconds: float = 60.0  # that a gang may take to start, then it is withdrawn
+    options: options.SiteOptions | None = None  # of the executor; None: all at their defaults
+
+    def options_as(self, kind: type[Kind]) -> Kind:
+        """The executor's own options, of the kind that it declares."""
+        if self.options is None:
+            return kind()
+        if not isinstance(self.options, kind):
+            raise TypeError(f"expected {kind.__name__}, not {type(self.options).__name__}")
+        return self.options
 
 
 class LiveExecutor(Executor):
-    """Runs real jobs in real time."""
+    """Runs real jobs in real time.
+
+    ``name`` is also the prefix of the flags that are made from :attr:`SiteOptions`
+    (``--NAME-option``) and the section of the configuration and of a job file with its options.
+    """
 
     name: ClassVar[str]
+    SiteOptions: ClassVar[type[options.SiteOptions]] = options.SiteOptions
+    JobOptions: ClassVar[type[options.JobOptions]] = options.JobOptions
 
     @classmethod
     @abstractmethod
@@ -44,7 +62,7 @@ class LiveExecutor(Executor):
 
     @abstractmethod
     def nodes(self) -> tuple[Node, ...] | None:
-        """The nodes that are up now; None while the engine does not answer."""
+        """The nodes that are up now; None while the backend does not answer."""
 
     @abstractmethod
     def shutdown(self, stop_jobs: bool) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from shockwave.engine.executor import Executor, Launch, Poll, Progress, Signal
+from shockwave.engine.executor import Executor, Launch
 from shockwave.executors.faults import (
     Fault,
     JobCrash,
@@ -30,11 +30,12 @@ from shockwave.model.events import (
     NodeDown,
     NodeOccupied,
     NodeUp,
+    Progressed,
     RegimeChanged,
     StopReason,
 )
 from shockwave.model.job import TraceJob
-from shockwave.model.view import Floats, Ints
+from shockwave.model.view import Bools, Floats, Ints
 
 _TINY = 1e-7  # seconds; what is left of a job after rounding is not left
 _PART = 1e-9  # of an epoch; the same for epochs
@@ -66,7 +67,10 @@ class SimulatedExecutor(Executor):
         self._regime = np.zeros(count, dtype=np.int64)
         self._configuration = np.zeros(count, dtype=np.int64)
         self._work = np.zeros(count)  # exclusive seconds done
-        self._reported = np.zeros(count)  # ... up to the last poll
+        self._reported = np.zeros(count)  # ... that progress was told of
+        self._told_at = np.zeros(count)  # when that was
+        self._left_at = np.zeros(count)  # when the last lease ended
+        self._untold: Ints = np.empty(0, dtype=np.int64)  # ran since then and have stopped
         self._total = np.zeros(count)
         self._overhead = np.zeros(count)  # seconds left of the restart
         self._regime_start = np.zeros(count)  # exclusive seconds
@@ -75,7 +79,7 @@ class SimulatedExecutor(Executor):
         self._epoch_seconds = np.ones(count)
         self._surprising = np.zeros(count, dtype=np.bool_)  # speed is not what was declared
 
-    # The four verbs.
+    # The verbs.
 
     def launch(self, launches: Sequence[Launch]) -> None:
         for order in launches:
@@ -87,24 +91,20 @@ class SimulatedExecutor(Executor):
                 self._faults.insert(0, self._doomed.pop(order.job.id))
         handles = np.array([order.handle for order in launches], dtype=np.int64)
         self._overhead[handles] = self._restart_seconds
+        self._told_at[handles] = self.now
         self._running = np.concatenate([self._running, handles])
 
-    def signal(self, handles: Ints, signal: Signal, lease_end: float) -> None:
-        """Leases go on by themselves in virtual time, and nothing needs saving."""
-
     def stop(self, handles: Ints) -> None:
-        self._running = self._running[~np.isin(self._running, handles)]
+        self._remove(np.isin(self._running, handles))
 
-    def poll(self, until: float) -> Poll:
+    def poll(self, until: float) -> list[Event]:
         events, self._news = self._news, []
-        before = self._running
-        started = self.now
         while self._faults and self._faults[0].time <= until:
             fault = self._faults.pop(0)
             self._advance(max(fault.time, self.now), events)
             self._inject(fault, events)
         self._advance(until, events)
-        return Poll(events, self._progress(before, until - started))
+        return events
 
     def quiet_until(self) -> float:
         if self._news:
@@ -167,9 +167,9 @@ class SimulatedExecutor(Executor):
             began = float(productive_from[position] - before[position])
             happened += self._cross(handle, float(after[position]), began, bool(ended[position]))
         events += sorted(happened, key=lambda event: event.time)
-        if ended.any():
-            self._running = rows[~ended]
         self.now = until
+        if ended.any():
+            self._remove(ended)
 
     def _cross(self, handle: int, work: float, began: float, ended: bool) -> list[Event]:
         """Regime changes and the end of one job; ``began`` + work done = the time of it."""
@@ -190,7 +190,14 @@ class SimulatedExecutor(Executor):
             events.append(JobFinished(began + total, job.spec.id, total))
         return events
 
-    def _progress(self, rows: Ints, seconds: float) -> Progress:
+    def progress(self, handles: Ints | None = None) -> Progressed:
+        rows, ended = self._running, self._untold
+        if handles is not None:
+            rows, ended = rows[np.isin(rows, handles)], ended[np.isin(ended, handles)]
+        self._untold = ended[:0] if handles is None else np.setdiff1d(self._untold, ended)
+        until = np.full(len(rows) + len(ended), self.now)
+        until[len(rows) :] = self._left_at[ended]
+        rows = np.concatenate([rows, ended])
         in_regime = self._epochs_in_regime(rows)
         told = self._told(in_regime)
         work = np.where(
@@ -199,14 +206,17 @@ class SimulatedExecutor(Executor):
             self._regime_start[rows] + told * self._epoch_seconds[rows],
         )
         productive = work - self._reported[rows]
+        held = until - self._told_at[rows]
         self._reported[rows] = work
-        return Progress(
+        self._told_at[rows] = self.now
+        return Progressed(
+            self.now,
             handle=rows,
             epochs_done=self._regime_epoch[rows] + told,
             configuration=self._configuration[rows],
             epoch_seconds=np.where(in_regime >= 1.0 - _PART, self._epoch_seconds[rows], np.nan),
             productive_seconds=productive,
-            held_seconds=np.full(len(rows), seconds),
+            held_seconds=held,
         )
 
     def _epochs_in_regime(self, rows: Ints) -> Floats:
@@ -251,4 +261,11 @@ class SimulatedExecutor(Executor):
         return JobStopped(self.now, job.spec.id, float(self._regime_epoch[handle] + whole), reason)
 
     def _drop(self, handle: int) -> None:
-        self._running = self._running[self._running != handle]
+        self._remove(self._running == handle)
+
+    def _remove(self, leaving: Bools) -> None:
+        """These of the running no longer do; what they did is still to be told."""
+        left = self._running[leaving]
+        self._left_at[left] = self.now
+        self._untold = np.concatenate([self._untold, left[self._told_at[left] < self.now]])
+        self._running = self._running[~leaving]

@@ -5,21 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from shockwave.engine.arrivals import Arrivals
+from shockwave.engine.feed import Feed
 from shockwave.engine.journal import Journal, MemoryJournal
-from shockwave.engine.loop import Observer, RoundLoop, Rounds
+from shockwave.engine.log import Log
+from shockwave.engine.loop import Observer, RoundLoop
+from shockwave.engine.state import Rounds, SchedulerState
 from shockwave.executors.faults import Fault
 from shockwave.executors.simulated import SimulatedExecutor
 from shockwave.model.cluster import Cluster
 from shockwave.model.errors import InputError
-from shockwave.model.events import Event, RunEnded, RunStarted
+from shockwave.model.events import Event, RunEnded, RunStarted, Starts
 from shockwave.model.job import JobSpec, Regime, TraceJob
 from shockwave.policies.base import Policy
 from shockwave.predict.base import Predictor
 from shockwave.version import __version__
 
 
-class TraceArrivals(Arrivals):
+class TraceFeed(Feed):
     """Hands out the jobs of a trace when their time has come."""
 
     def __init__(self, jobs: Sequence[TraceJob]) -> None:
@@ -60,6 +62,7 @@ def simulate(
     predictor: Predictor,
     *,
     rounds: Rounds | None = None,
+    starts: Starts = Starts.ROUNDS,
     faults: Sequence[Fault] = (),
     journal: Journal | None = None,
     trace: str = "",
@@ -81,35 +84,64 @@ def simulate(
             source=trace or None,
             hint=f"Simulate at least --gpus {largest.spec.gpus}",
         )
+    settings = RunStarted(
+        0.0,
+        policy=policy.name,
+        predictor=predictor.name,
+        trace=trace,
+        nodes=cluster.nodes,
+        round_seconds=rounds.round_seconds,
+        restart_seconds=rounds.restart_seconds,
+        seed=seed,
+        version=__version__,
+        starts=starts,
+    )
+    return run_simulation(
+        settings,
+        jobs,
+        policy,
+        predictor,
+        faults=faults,
+        journal=journal,
+        observers=observers,
+        on_progress=on_progress,
+    )
+
+
+def run_simulation(
+    settings: RunStarted,
+    jobs: Sequence[TraceJob],
+    policy: Policy,
+    predictor: Predictor,
+    *,
+    faults: Sequence[Fault] = (),
+    restart_seconds: float | None = None,
+    whole_epochs: bool = False,
+    journal: Journal | None = None,
+    observers: Sequence[Observer] = (),
+    on_progress: Callable[[int], None] | None = None,
+) -> list[Event]:
+    """A run with exactly these settings; ``restart_seconds`` is what a start really costs.
+
+    With ``whole_epochs`` jobs tell of epochs when they are done, as real ones do.
+    """
     ordered = by_arrival(jobs)
+    cost = settings.restart_seconds if restart_seconds is None else restart_seconds
     memory = MemoryJournal()
-    target = memory if journal is None else journal
+    log = Log(SchedulerState(), memory if journal is None else journal)
+    log.emit(settings)
     loop = RoundLoop(
         policy=policy,
         predictor=predictor,
-        executor=SimulatedExecutor(ordered, rounds.restart_seconds, faults),
-        arrivals=TraceArrivals(ordered),
-        cluster=cluster,
-        journal=target,
-        rounds=rounds,
+        executor=SimulatedExecutor(ordered, cost, faults, whole_epochs=whole_epochs),
+        feed=TraceFeed(ordered),
+        log=log,
         observers=observers,
-    )
-    target.append(
-        RunStarted(
-            0.0,
-            policy=policy.name,
-            predictor=predictor.name,
-            trace=trace,
-            nodes=cluster.nodes,
-            round_seconds=rounds.round_seconds,
-            restart_seconds=rounds.restart_seconds,
-            seed=seed,
-            version=__version__,
-        )
     )
     while loop.step():
         if on_progress is not None:
             table = loop.state.table
-            on_progress(len(table) - len(table.active))
-    target.append(RunEnded(loop.now, loop.rounds_scheduled))
+            on_progress(table.submitted - len(table.active))
+    log.emit(RunEnded(loop.now, loop.state.rounds_scheduled))
+    log.flush()
     return memory.events

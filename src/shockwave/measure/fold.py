@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import assert_never
 
 import numpy as np
 
@@ -12,20 +13,32 @@ from shockwave.measure.history import Decisions, Jobs, LeaseEnd, Leases, RunHist
 from shockwave.model.cluster import Node
 from shockwave.model.errors import JournalError
 from shockwave.model.events import (
+    CancelRequested,
     Event,
     JobCancelled,
+    JobChanged,
     JobFailed,
     JobFinished,
+    JobHeld,
+    JobNoted,
+    JobReleased,
+    JobRunning,
     JobStarted,
     JobStopped,
     JobSubmitted,
     NodeDown,
+    NodeDrained,
     NodeOccupied,
+    NodeResumed,
     NodeUp,
     Placement,
+    Progressed,
+    RegimeChanged,
+    RequeueRequested,
     RoundDecided,
     RunEnded,
     RunStarted,
+    SettingsChanged,
     StopReason,
 )
 from shockwave.model.job import JobState
@@ -34,26 +47,26 @@ from shockwave.model.view import Floats, Ints
 _STOPPED = {
     StopReason.PREEMPTED: LeaseEnd.PREEMPTED,
     StopReason.CRASHED: LeaseEnd.CRASHED,
+    StopReason.KILLED: LeaseEnd.CRASHED,
     StopReason.NODE_LOST: LeaseEnd.NODE_LOST,
+    StopReason.KILLED: LeaseEnd.KILLED,
+    StopReason.NOT_STARTED: LeaseEnd.NOT_STARTED,
 }
 
 
 def fold_history(events: Iterable[Event]) -> RunHistory:
     """Fold a journal. Raises :class:`JournalError` where events contradict each other."""
     fold = _Fold()
-    handlers = fold.handlers()
     last_seconds = 0.0
     for event in events:
-        handle = handlers.get(type(event))
-        if handle is not None:
-            handle(event)
+        fold.apply(event)
         if event.time > last_seconds:
             last_seconds = event.time
     return fold.finish(last_seconds)
 
 
 class _Fold:
-    """The lists that grow while a journal is read, one handler per kind of event."""
+    """The lists that grow while a journal is read."""
 
     def __init__(self) -> None:
         self.settings: RunStarted | None = None
@@ -74,26 +87,61 @@ class _Fold:
         self.decided: list[RoundDecided] = []
         self.nodes: dict[str, Node] = {}
         self.up: dict[str, int] = {}  # GPUs of a node that others do not hold
+        self.drained: set[str] = set()
         self.capacity: list[tuple[float, int]] = []
         self.reasons: dict[str, int] = {}
 
-    def handlers(self) -> dict[type[Event], Callable[[Any], None]]:
-        return {
-            RunStarted: self.run_started,
-            JobSubmitted: self.job_submitted,
-            JobStarted: self.job_started,
-            JobStopped: self.job_stopped,
-            JobFinished: self.job_finished,
-            JobFailed: lambda event: self.job_left(event, JobState.FAILED, LeaseEnd.FAILED),
-            JobCancelled: lambda event: self.job_left(
-                event, JobState.CANCELLED, LeaseEnd.CANCELLED
-            ),
-            NodeUp: self.node_up,
-            NodeDown: self.node_down,
-            NodeOccupied: self.node_occupied,
-            RoundDecided: self.decided.append,
-            RunEnded: self.run_ended,
-        }
+    def apply(self, event: Event) -> None:
+        match event:
+            case RoundDecided():
+                self.decided.append(event)
+            case JobSubmitted():
+                self.job_submitted(event)
+            case JobStarted():
+                self.job_started(event)
+            case JobStopped():
+                self.job_stopped(event)
+            case JobFinished():
+                self.job_left(event, JobState.FINISHED, LeaseEnd.FINISHED)
+                self.exclusive[self.index[event.job]] = event.exclusive_seconds
+            case JobFailed():
+                self.job_left(event, JobState.FAILED, LeaseEnd.FAILED)
+            case JobCancelled():
+                self.job_left(event, JobState.CANCELLED, LeaseEnd.CANCELLED)
+            case JobChanged():
+                job = self.position(event.job.id)
+                self.submitted[job] = replace(self.submitted[job], job=event.job)
+            case NodeUp():
+                self.nodes[event.node.id] = event.node
+                self.up[event.node.id] = event.node.gpus
+                self.count_gpus(event.time)
+            case NodeDown():
+                self.up.pop(event.node, None)
+                self.count_gpus(event.time)
+            case NodeOccupied():
+                if event.node in self.up:
+                    self.up[event.node] = max(self.nodes[event.node].gpus - event.gpus, 0)
+                    self.count_gpus(event.time)
+            case NodeDrained():
+                self.drained.add(event.node)
+                self.count_gpus(event.time)
+            case NodeResumed():
+                self.drained.discard(event.node)
+                self.count_gpus(event.time)
+            case RunStarted():
+                self.run_started(event)
+            case RunEnded():
+                self.ended_rounds = event.rounds
+            case Progressed() | RegimeChanged() | JobRunning() | JobNoted() | SettingsChanged():
+                pass  # nothing that a lease or a decision would not tell
+            case JobHeld() | JobReleased() | CancelRequested() | RequeueRequested():
+                pass  # what comes of it is told by other events
+            case _:
+                assert_never(event)
+
+    def count_gpus(self, time: float) -> None:
+        usable = sum(gpus for node, gpus in self.up.items() if node not in self.drained)
+        self.capacity.append((time, usable))
 
     def run_started(self, event: RunStarted) -> None:
         if self.settings is not None:
@@ -102,25 +150,7 @@ class _Fold:
         for node in event.nodes:
             self.nodes[node.id] = node
             self.up[node.id] = node.gpus
-        self.capacity.append((event.time, sum(self.up.values())))
-
-    def run_ended(self, event: RunEnded) -> None:
-        self.ended_rounds = event.rounds
-
-    def node_up(self, event: NodeUp) -> None:
-        self.nodes[event.node.id] = event.node
-        self.up[event.node.id] = event.node.gpus
-        self.capacity.append((event.time, sum(self.up.values())))
-
-    def node_down(self, event: NodeDown) -> None:
-        self.up.pop(event.node, None)
-        self.capacity.append((event.time, sum(self.up.values())))
-
-    def node_occupied(self, event: NodeOccupied) -> None:
-        if event.node in self.up:
-            gpus = self.nodes[event.node].gpus
-            self.up[event.node] = max(gpus - event.gpus, 0)
-            self.capacity.append((event.time, sum(self.up.values())))
+        self.count_gpus(event.time)
 
     def job_submitted(self, event: JobSubmitted) -> None:
         if event.job.id in self.index:
@@ -152,10 +182,6 @@ class _Fold:
         job = self.position(event.job)
         self.close(job, event.time, _STOPPED[event.reason])
         self.state[job] = JobState.WAITING
-
-    def job_finished(self, event: JobFinished) -> None:
-        self.job_left(event, JobState.FINISHED, LeaseEnd.FINISHED)
-        self.exclusive[self.index[event.job]] = event.exclusive_seconds
 
     def job_left(
         self, event: JobFinished | JobFailed | JobCancelled, state: JobState, lease_end: LeaseEnd

@@ -33,6 +33,8 @@ class LeaseEnd(IntEnum):
     CRASHED = 5
     NODE_LOST = 6
     MOVED = 7
+    KILLED = 8
+    NOT_STARTED = 9
 
 
 @dataclass(frozen=True, eq=False)

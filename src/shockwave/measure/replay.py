@@ -11,11 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import assert_never
 
 import numpy as np
 
-from shockwave.engine.journal import MemoryJournal
-from shockwave.engine.loop import RoundLoop, Rounds
 from shockwave.executors.faults import (
     Fault,
     JobCrash,
@@ -24,29 +23,40 @@ from shockwave.executors.faults import (
     NodeOccupation,
     NodeRecovery,
 )
-from shockwave.executors.simulated import SimulatedExecutor
-from shockwave.executors.simulation import TraceArrivals, TraceTruth, by_arrival
+from shockwave.executors.simulation import TraceTruth, by_arrival, run_simulation
 from shockwave.measure.fold import fold_history
 from shockwave.measure.history import RunHistory
 from shockwave.measure.metrics import METRICS
-from shockwave.model.cluster import Cluster
+from shockwave.model.cluster import Node
 from shockwave.model.errors import InputError, JournalError
 from shockwave.model.events import (
+    CancelRequested,
     Event,
     JobCancelled,
+    JobChanged,
     JobFailed,
     JobFinished,
-    JobProgressed,
+    JobHeld,
+    JobNoted,
+    JobReleased,
+    JobRunning,
     JobStarted,
     JobStopped,
     JobSubmitted,
     NodeDown,
+    NodeDrained,
     NodeOccupied,
+    NodeResumed,
     NodeUp,
+    Progressed,
     RegimeChanged,
+    RequeueRequested,
+    RoundDecided,
     RunEnded,
     RunStarted,
+    SettingsChanged,
     StopReason,
+    job_of,
 )
 from shockwave.model.job import JobSpec, Regime, TraceJob
 from shockwave.model.view import Floats
@@ -124,30 +134,21 @@ def replay(
     run = recorded_run(recorded)
     if not run.jobs:
         raise InputError("no job in this journal did any work", hint="Replay a longer run")
-    chosen = policies.create(policy or run.settings.policy, seed=run.settings.seed)
-    feeding = predictor or (run.settings.predictor if policy is None else chosen.predictor)
-    ordered = by_arrival(run.jobs)
-    cost = run.restart_seconds if restart_seconds is None else restart_seconds
-    journal = MemoryJournal()
     settings = run.settings
-    loop = RoundLoop(
-        policy=chosen,
-        predictor=predictors.create(feeding, truth=TraceTruth(ordered)),
-        executor=SimulatedExecutor(
-            ordered, cost, run.faults, whole_epochs=settings.started_unix is not None
-        ),
-        arrivals=TraceArrivals(ordered),
-        cluster=Cluster(settings.nodes),
-        journal=journal,
-        # What the policy believes a start to cost, as in the live run.
-        rounds=Rounds(settings.round_seconds, settings.restart_seconds),
+    chosen = policies.create(policy or settings.policy, seed=settings.seed)
+    feeding = predictor or (settings.predictor if policy is None else chosen.predictor)
+    simulated = run_simulation(
+        settings,  # with what the policy believed a start to cost
+        run.jobs,
+        chosen,
+        predictors.create(feeding, truth=TraceTruth(by_arrival(run.jobs))),
+        faults=run.faults,
+        restart_seconds=run.restart_seconds if restart_seconds is None else restart_seconds,
+        whole_epochs=settings.started_unix is not None,
     )
-    journal.append(settings)
-    loop.run()
-    journal.append(RunEnded(loop.now, loop.rounds_scheduled))
     kept = {job.spec.id for job in run.jobs}
-    live = [event for event in recorded if _job_of(event) is None or _job_of(event) in kept]
-    return Replay(run, chosen.name, feeding, fold_history(live), fold_history(journal.events))
+    live = [event for event in recorded if job_of(event) is None or job_of(event) in kept]
+    return Replay(run, chosen.name, feeding, fold_history(live), fold_history(simulated))
 
 
 @dataclass
@@ -167,12 +168,12 @@ class _Observed:
         if not self.regimes or self.regimes[-1][1] != configuration:
             self.regimes.append((epoch, configuration))
 
-    def progress(self, event: JobProgressed) -> None:
-        done = event.epochs_done - self.epochs_done
-        self.epochs_done = event.epochs_done
-        if event.epoch_seconds is not None:
-            values = self.measured.setdefault(event.configuration, [])
-            values.append((event.epoch_seconds, max(done, 0.0)))
+    def progress(self, epochs_done: float, index: int, epoch_seconds: float) -> None:
+        done = epochs_done - self.epochs_done
+        self.epochs_done = epochs_done
+        if not math.isnan(epoch_seconds):
+            values = self.measured.setdefault(self.spec.configurations[index], [])
+            values.append((epoch_seconds, max(done, 0.0)))
 
     def epoch_seconds(self, configuration: int) -> float:
         """Measured, each measurement weighted by the epochs it stands for; else declared."""
@@ -218,61 +219,99 @@ def _completed(seconds: Floats, epochs: Floats, total: float | None) -> Floats:
 def recorded_run(events: Sequence[Event]) -> RecordedRun:
     """The trace, the faults and the cost of a start, from a journal.
 
-    Jobs that never made progress and did not finish are left out. Crashes, failed nodes,
-    what others held, and
-    jobs that were given up or cancelled become faults at the time when it happened; a job
-    that had not ended when the journal does is given up then.
+    Jobs that never made progress and did not finish are left out. Crashes, nodes that failed
+    or were drained, what others held, and jobs that were given up or cancelled become faults at
+    the time when it happened; a job that had not ended when the journal does is given up then.
     """
     settings = events[0] if events else None
     if not isinstance(settings, RunStarted):
         raise JournalError("a journal begins with a run-started event, but this one does not")
-    jobs: dict[str, _Observed] = {}
-    node_events: list[Fault] = []
-    crashes: list[JobCrash] = []
+    recorder = _Recorder(settings)
     for event in events:
+        recorder.apply(event)
+    return recorder.run(events)
+
+
+class _Recorder:
+    """Collects what happened to jobs and nodes."""
+
+    def __init__(self, settings: RunStarted) -> None:
+        self.settings = settings
+        self.jobs: dict[str, _Observed] = {}  # in order of submission
+        self.by_handle: list[_Observed] = []
+        self.nodes: dict[str, Node] = {node.id: node for node in settings.nodes}
+        self.faults: list[Fault] = []
+        self.crashes: list[JobCrash] = []
+
+    def apply(self, event: Event) -> None:
         match event:
+            case Progressed():
+                columns = (event.epochs_done, event.configuration, event.epoch_seconds)
+                rows = zip(event.handle.tolist(), *(c.tolist() for c in columns), strict=True)
+                for handle, epochs_done, index, epoch_seconds in rows:
+                    self.by_handle[handle].progress(epochs_done, index, epoch_seconds)
             case JobSubmitted():
-                jobs[event.job.id] = _Observed(event.job)
+                self.jobs[event.job.id] = _Observed(event.job)
+                self.by_handle.append(self.jobs[event.job.id])
+            case JobChanged():
+                self.of(event.job.id).spec = event.job
             case RegimeChanged():
-                _known(jobs, event.job).enter(event.epoch, event.configuration)
-            case JobProgressed():
-                _known(jobs, event.job).progress(event)
+                self.of(event.job).enter(event.epoch, event.configuration)
             case JobStopped():
-                _known(jobs, event.job).epochs_done = event.epochs_done
-                if event.reason is StopReason.CRASHED:
-                    crashes.append(JobCrash(event.time, event.job))
+                self.of(event.job).epochs_done = event.epochs_done
+                if event.reason in (StopReason.CRASHED, StopReason.KILLED):
+                    self.crashes.append(JobCrash(event.time, event.job))
             case JobFinished():
-                _known(jobs, event.job).exclusive_seconds = event.exclusive_seconds
+                self.of(event.job).exclusive_seconds = event.exclusive_seconds
             case JobFailed():
-                _known(jobs, event.job).given_up = (event.time, event.reason)
+                self.of(event.job).given_up = (event.time, event.reason)
             case JobCancelled():
-                _known(jobs, event.job).given_up = (event.time, "cancelled")
-            case NodeDown():
-                node_events.append(NodeFailure(event.time, event.node))
+                self.of(event.job).given_up = (event.time, "cancelled")
+            case NodeDown() | NodeDrained():
+                self.faults.append(NodeFailure(event.time, event.node))
             case NodeUp():
-                node_events.append(NodeRecovery(event.time, event.node))
+                self.nodes[event.node.id] = event.node
+                self.faults.append(NodeRecovery(event.time, event.node))
+            case NodeResumed():
+                self.faults.append(NodeRecovery(event.time, self.nodes[event.node]))
             case NodeOccupied():
-                node_events.append(NodeOccupation(event.time, event.node, event.gpus))
-    worked = {
-        name: job
-        for name, job in jobs.items()
-        if job.exclusive_seconds is not None or job.epochs_done > 0 or job.regimes
-    }
-    end = events[-1].time
-    failures = []
-    for name, job in worked.items():
-        if job.exclusive_seconds is None:
-            time, reason = job.given_up or (end, "the journal ends")
-            failures.append(JobFailure(time, name, reason))
-    last_straw = {(failure.time, failure.job) for failure in failures}
-    kept = [c for c in crashes if c.job in worked and (c.time, c.job) not in last_straw]
-    faults: list[Fault] = [*node_events, *kept, *failures]
-    return RecordedRun(
-        settings,
-        tuple(TraceJob(job.spec, job.truth()) for job in worked.values()),
-        tuple(sorted(faults, key=lambda fault: fault.time)),
-        measured_restart_seconds(events, settings),
-    )
+                self.faults.append(NodeOccupation(event.time, event.node, event.gpus))
+            case SettingsChanged():
+                pass  # simulated with the settings of the beginning
+            case RunStarted() | RunEnded() | RoundDecided() | JobStarted() | JobRunning():
+                pass  # decisions are taken anew
+            case JobNoted() | JobHeld() | JobReleased() | CancelRequested() | RequeueRequested():
+                pass  # what came of it is told by other events
+            case _:
+                assert_never(event)
+
+    def of(self, job: str) -> _Observed:
+        try:
+            return self.jobs[job]
+        except KeyError:
+            raise JournalError(f"job {job!r} has events but was never submitted") from None
+
+    def run(self, events: Sequence[Event]) -> RecordedRun:
+        worked = {
+            name: job
+            for name, job in self.jobs.items()
+            if job.exclusive_seconds is not None or job.epochs_done > 0 or job.regimes
+        }
+        end = events[-1].time
+        failures = []
+        for name, job in worked.items():
+            if job.exclusive_seconds is None:
+                time, reason = job.given_up or (end, "the journal ends")
+                failures.append(JobFailure(time, name, reason))
+        last_straw = {(failure.time, failure.job) for failure in failures}
+        kept = [c for c in self.crashes if c.job in worked and (c.time, c.job) not in last_straw]
+        faults: list[Fault] = [*self.faults, *kept, *failures]
+        return RecordedRun(
+            self.settings,
+            tuple(TraceJob(job.spec, job.truth()) for job in worked.values()),
+            tuple(sorted(faults, key=lambda fault: fault.time)),
+            measured_restart_seconds(events, self.settings),
+        )
 
 
 def measured_restart_seconds(events: Sequence[Event], settings: RunStarted) -> float:
@@ -285,7 +324,7 @@ def measured_restart_seconds(events: Sequence[Event], settings: RunStarted) -> f
     simulated completion times add up to the live ones by construction, and the comparison
     would prove nothing. A simulated run has it in its settings.
     """
-    if not any(isinstance(event, JobProgressed) for event in events):
+    if settings.started_unix is None:
         return settings.restart_seconds
     begun: dict[str, float] = {}
     costs = []
@@ -307,15 +346,3 @@ def _figure(history: RunHistory, name: str) -> float | None:
         finished = history.jobs.finished
         value -= float(history.jobs.arrival[finished].min())
     return value
-
-
-def _known(jobs: dict[str, _Observed], job: str) -> _Observed:
-    try:
-        return jobs[job]
-    except KeyError:
-        raise JournalError(f"job {job!r} has events but was never submitted") from None
-
-
-def _job_of(event: Event) -> str | None:
-    job = getattr(event, "job", None)
-    return job.id if isinstance(job, JobSpec) else job

@@ -14,15 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from shockwave.measure import charts, series
+from shockwave.measure.charts.gantt import MAX_LEASES, Gantt, gantt_chart, model_legend, model_order
+from shockwave.measure.charts.palette import swatch
+from shockwave.measure.charts.svg import count_ticks, duration, escape, ratio_ticks, time_ticks
 from shockwave.measure.fairness import FAIRNESS, UNFAIR_ABOVE, finish_time_fairness
-from shockwave.measure.gantt import MAX_LEASES, Gantt, gantt_chart, model_legend, model_order
 from shockwave.measure.history import RunHistory
-from shockwave.measure.palette import stylesheet, swatch
-from shockwave.measure.svg import count_ticks, duration, escape, ratio_ticks, time_ticks
 from shockwave.measure.table import comparison_table
 from shockwave.model.errors import InputError
-from shockwave.model.files import atomic_writer
+from shockwave.model.view import Floats
 from shockwave.predict.oracle import Oracle
+from shockwave.protocol.files import atomic_writer
 
 Run = tuple[Mapping[str, Any], RunHistory]
 
@@ -74,7 +75,7 @@ def render_report(
 
 def _page(title: str, body: str) -> str:
     assets = resources.files("shockwave.measure")
-    style = stylesheet() + "\n" + assets.joinpath("report.css").read_text("utf-8")
+    style = charts.stylesheet() + "\n" + assets.joinpath("report.css").read_text("utf-8")
     script = assets.joinpath("report.js").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     allowed = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
@@ -150,14 +151,24 @@ def _completion(names: Sequence[str], histories: Sequence[RunHistory]) -> str:
         for position, (name, history) in enumerate(zip(names, histories, strict=True))
     ]
     high = max([float(line.x[-1]) for line in lines if len(line.x)], default=1.0) * 1.02
-    axis = charts.Axis(0.0, high, time_ticks(high, 10), "job completion time", "time")
-    chart = charts.cdf_chart(lines, axis, label="Distribution of job completion times")
+
+    def chart(ticks: int, width: int, height: int) -> str:
+        axis = charts.Axis(0.0, high, time_ticks(high, ticks), "job completion time", "time")
+        label = "Distribution of job completion times"
+        return charts.cdf_chart(lines, axis, label=label, width=width, height=height)
+
     caption = (
         "The share of jobs (upwards) that completed within a time after their arrival (to the "
         "right). A curve further to the left and higher is better; a long flat end means that a "
         "few jobs waited very long."
     )
-    return _section("jct", "Job completion time", caption, f'<div class="wide">{chart}</div>')
+    both = _for_both_widths(chart(10, 1120, 330), chart(4, 340, 250))
+    return _section("jct", "Job completion time", caption, both)
+
+
+def _for_both_widths(broad: str, narrow: str) -> str:
+    """The page shows one of the two: letters of a chart keep their size on a phone."""
+    return f'<div class="broad">{broad}</div><div class="narrow">{narrow}</div>'
 
 
 def _fairness(names: Sequence[str], histories: Sequence[RunHistory]) -> str:
@@ -176,7 +187,7 @@ def _fairness(names: Sequence[str], histories: Sequence[RunHistory]) -> str:
     cells = []
     for definition, group in lines.items():
         axis = charts.Axis(
-            low, high, ratio_ticks(low, high), "rho (logarithmic)", "ratio", log=True
+            low, high, ratio_ticks(low, high), f"{definition} rho (logarithmic)", log=True
         )
         chart = charts.cdf_chart(
             group, axis, width=372, height=270, mark=(UNFAIR_ABOVE, f"{UNFAIR_ABOVE}"),
@@ -203,38 +214,48 @@ def _horizon(histories: Sequence[RunHistory]) -> float:
 def _over_time(names: Sequence[str], histories: Sequence[RunHistory]) -> str:
     horizon = _horizon(histories)
     edges = charts.time_edges(horizon)
-    ticks = time_ticks(horizon, 7)
     active = [series.active_jobs(history, edges) for history in histories]
     most = max(1.0, max(float(counts.max()) for counts in active))
-    rows = [
-        '<div class="head blank"></div><div class="head">GPUs in use</div>'
-        '<div class="head">Jobs in the system, and of them waiting</div>'
-    ]
+    count = charts.Axis(0.0, most, count_ticks(most, 3), unit="count", text=lambda y: f"{y:,.0f}")
+    titles = ("GPUs in use", "Jobs in the system, and of them waiting")
+
+    def chart(
+        position: int,
+        label: str,
+        areas: Sequence[charts.Area],
+        y_axis: charts.Axis,
+        ceiling: Floats | None = None,
+    ) -> str:
+        broad, narrow = (
+            charts.area_chart(
+                areas, edges, position, x_ticks=time_ticks(horizon, ticks), y_axis=y_axis,
+                label=f"{label} under {names[position]}", ceiling=ceiling, width=width,
+            )
+            for ticks, width in ((7, 540), (4, 340))
+        )  # fmt: skip
+        return _for_both_widths(broad, narrow)
+
+    rows = ['<div class="head"></div>', *(f'<div class="head">{title}</div>' for title in titles)]
     for position, (name, history) in enumerate(zip(names, histories, strict=True)):
         gpus = max(history.gpus, 1)
         changes = len(set(history.capacity_gpus.tolist())) > 1
         ceiling = series.gpus_up(history, edges) / gpus if changes else None
         peak = 1.0 if ceiling is None else max(1.0, float(ceiling.max()))
-        busy = charts.area_chart(
-            [charts.Area("in use", series.busy_gpus(history, edges) / gpus)], edges, position,
-            y_high=peak, y_ticks=(0.0, 0.5, 1.0), y_text=lambda share: f"{share:.0%}",
-            x_ticks=ticks, label=f"GPUs in use under {name}", unit="share", ceiling=ceiling,
-        )  # fmt: skip
-        waiting = active[position] - series.running_jobs(history, edges)
-        jobs = charts.area_chart(
-            [
-                charts.Area("in the system", active[position]),
-                charts.Area("waiting", waiting.clip(min=0.0), strong=True),
-            ],
-            edges, position, y_high=most, y_ticks=count_ticks(most, 3),
-            y_text=lambda count: f"{count:,.0f}", x_ticks=ticks,
-            label=f"Jobs in the system under {name}", unit="count",
-        )  # fmt: skip
-        rows.append(
-            f'<div class="row" data-policy="{position}">'
-            f'<div class="who">{swatch(position)}{escape(name)}</div>'
-            f"<div>{busy}</div><div>{jobs}</div></div>"
+        share = charts.Axis(0.0, peak, (0.0, 0.5, 1.0), unit="share", text=lambda y: f"{y:.0%}")
+        waiting = (active[position] - series.running_jobs(history, edges)).clip(min=0.0)
+        in_use = charts.Area("in use", series.busy_gpus(history, edges) / gpus)
+        both = (charts.Area("in the system", active[position]),
+                charts.Area("waiting", waiting, strong=True))  # fmt: skip
+        drawn = (
+            chart(position, "GPUs in use", [in_use], share, ceiling),
+            chart(position, "Jobs in the system", both, count),
         )
+        cells = "".join(
+            f'<div><div class="head each">{title}</div>{svg}</div>'
+            for title, svg in zip(titles, drawn, strict=True)
+        )
+        who = f'<div class="who">{swatch(position)}{escape(name)}</div>'
+        rows.append(f'<div class="row" data-policy="{position}">{who}{cells}</div>')
     caption = (
         "Left: the share of GPUs that jobs held, restarts included. A high plateau that falls "
         "steeply at the end is good; a long low tail is time in which a few jobs kept the cluster "

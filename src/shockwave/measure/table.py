@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shockwave.measure.charts.palette import swatch
+from shockwave.measure.charts.svg import escape
 from shockwave.measure.metrics import METRICS
-from shockwave.measure.palette import swatch
-from shockwave.measure.svg import escape
 
 
 @dataclass(frozen=True)

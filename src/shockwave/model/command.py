@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 class Command:
     """A program, started once per GPU of the gang in ``workdir`` with ``env`` added.
 
-    ``options`` are for the engine that starts it, for example a Slurm partition.
+    ``options`` are those of the executor that starts it, for example a Slurm partition.
     """
 
     argv: tuple[str, ...]

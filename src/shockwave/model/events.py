@@ -1,21 +1,23 @@
 """Everything that happens, as events. The journal is a list of these and nothing else.
 
-Times are seconds since the run began. Jobs and nodes go by id. The journal of a live run
-and of a simulated one hold the same events, so whatever is measured from one is measured
-from the other by the same code.
+Times are seconds since the run began. Jobs and nodes go by id; columns of many jobs go by
+``handle``, which counts submissions from 0. The journal of a live run and of a simulated one
+hold the same events, so whatever is measured from one is measured from the other by the same
+code. Readers match on :data:`Event`, a closed union: the type checker finds the reader that
+forgot one.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar
 
+import numpy as np
+
 from shockwave.model.cluster import Node
-from shockwave.model.errors import JournalError
-from shockwave.model.job import Adaptation, JobSpec
+from shockwave.model.job import JobSpec
+from shockwave.model.view import Bools, Floats, Ints
 
 # A gang's GPUs: (node id, slots on that node) for every node it spans.
 Placement = tuple[tuple[str, tuple[int, ...]], ...]
@@ -25,23 +27,25 @@ class StopReason(StrEnum):
     """Why a job's lease ended before the job did."""
 
     PREEMPTED = "preempted"
-    CRASHED = "crashed"
+    CRASHED = "crashed"  # by its own doing
+    KILLED = "killed"  # by somebody else
     NODE_LOST = "node-lost"
+    NOT_STARTED = "not-started"  # its GPUs were ordered, but it never ran
+
+
+class Starts(StrEnum):
+    """When jobs may start."""
+
+    ROUNDS = "rounds"  # at the beginning of a round only, as in the paper
+    IMMEDIATE = "immediate"  # as soon as GPUs are free; preemption waits for a round
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """Something that happened at ``time``."""
-
-    kind: ClassVar[str] = "event"
-    time: float
-
-
-@dataclass(frozen=True, slots=True)
-class RunStarted(Event):
+class RunStarted:
     """First event of a journal: the settings that give the rest its meaning."""
 
     kind: ClassVar[str] = "run-started"
+    time: float
     policy: str
     predictor: str
     trace: str
@@ -51,100 +55,245 @@ class RunStarted(Event):
     seed: int
     version: str
     started_unix: float | None = None  # of a live run: when its second 0 was
+    starts: Starts = Starts.ROUNDS
 
 
 @dataclass(frozen=True, slots=True)
-class JobSubmitted(Event):
-    """A job arrived; ``job.arrival_seconds`` is when, ``time`` when it was first seen."""
+class SettingsChanged:
+    """The scheduler was started again with other settings; they hold from now on."""
+
+    kind: ClassVar[str] = "settings-changed"
+    time: float
+    policy: str
+    predictor: str
+    round_seconds: float
+    restart_seconds: float
+    seed: int
+    version: str
+    starts: Starts
+
+
+@dataclass(frozen=True, slots=True)
+class JobSubmitted:
+    """A job arrived; ``job.arrival_seconds`` is when, ``time`` when it was first seen.
+
+    Of a live job ``submission`` is what its owner wrote, as JSON, and ``key`` the caller's
+    word for this one request: asked twice, it makes one job.
+    """
 
     kind: ClassVar[str] = "job-submitted"
+    time: float
     job: JobSpec
+    submission: str | None = None
+    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class JobStarted(Event):
-    """A gang got GPUs it did not hold in the round before (a restart, if not the first)."""
+class JobChanged:
+    """Somebody changed what a waiting job declares."""
+
+    kind: ClassVar[str] = "job-changed"
+    time: float
+    job: JobSpec
+    submission: str | None = None
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobHeld:
+    """Somebody keeps a waiting job from starting; a running one goes on."""
+
+    kind: ClassVar[str] = "job-held"
+    time: float
+    job: str
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobReleased:
+    """A job that was held may start again."""
+
+    kind: ClassVar[str] = "job-released"
+    time: float
+    job: str
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequested:
+    """Somebody wants the job to end. :class:`JobCancelled` follows when it has."""
+
+    kind: ClassVar[str] = "cancel-requested"
+    time: float
+    job: str
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RequeueRequested:
+    """Somebody wants a running job to give up its GPUs and wait again."""
+
+    kind: ClassVar[str] = "requeue-requested"
+    time: float
+    job: str
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobStarted:
+    """GPUs were ordered for a gang that held none before (a restart, if not the first)."""
 
     kind: ClassVar[str] = "job-started"
+    time: float
     job: str
     placement: Placement
     attempt: int  # 1 for the first start
 
 
 @dataclass(frozen=True, slots=True)
-class JobStopped(Event):
+class JobRunning:
+    """The processes of a gang that was started have been seen to run."""
+
+    kind: ClassVar[str] = "job-running"
+    time: float
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobNoted:
+    """What the backend says of a job that it keeps waiting or suspended; empty when it is over."""
+
+    kind: ClassVar[str] = "job-noted"
+    time: float
+    job: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobStopped:
     """A gang lost its GPUs. ``epochs_done`` is what was saved."""
 
     kind: ClassVar[str] = "job-stopped"
+    time: float
     job: str
     epochs_done: float
     reason: StopReason
     detail: str = ""  # of a crash: the exit code, the last lines of the log
+    back_off_seconds: float = 0.0  # until it may start again
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Progressed:
+    """What the running jobs did since they were last asked, one array element per job."""
+
+    kind: ClassVar[str] = "progressed"
+    time: float
+    handle: Ints
+    epochs_done: Floats
+    configuration: Ints  # index into the job's declared configurations
+    epoch_seconds: Floats  # measured in that configuration, nan where nothing was measured
+    productive_seconds: Floats  # since the last of these; negative where a crash undid work
+    held_seconds: Floats  # since the last of these, restarts included
+    restart_seconds: Floats | None = None  # measured cost of the present start; nan if unknown
+    unsaved_seconds: Floats | None = None  # work since the last checkpoint; nan if there is none
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Progressed):
+            return NotImplemented
+        return self.time == other.time and all(
+            _same(getattr(self, name), getattr(other, name)) for name in PROGRESS_COLUMNS
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def only(self, wanted: Bools) -> Progressed:
+        """The columns of some of the jobs."""
+        some: dict[str, Any] = {
+            name: None if column is None else column[wanted]
+            for name in PROGRESS_COLUMNS
+            for column in (getattr(self, name),)
+        }
+        return replace(self, **some)
+
+    @staticmethod
+    def nothing(time: float) -> Progressed:
+        ints, floats = np.empty(0, dtype=np.int64), np.empty(0)
+        return Progressed(time, ints, floats, ints, floats, floats, floats)
+
+
+PROGRESS_COLUMNS = (
+    "handle", "epochs_done", "configuration", "epoch_seconds", "productive_seconds",
+    "held_seconds", "restart_seconds", "unsaved_seconds",
+)  # fmt: skip
+
+
+def _same(one: Floats | None, other: Floats | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(one, other, equal_nan=True)
 
 
 @dataclass(frozen=True, slots=True)
-class JobProgressed(Event):
-    """What a live job did since it was last asked. Simulated runs do without."""
-
-    kind: ClassVar[str] = "job-progressed"
-    job: str
-    epochs_done: float
-    configuration: int
-    epoch_seconds: float | None  # measured in that configuration
-    productive_seconds: float  # since the last of these events
-    held_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class RegimeChanged(Event):
+class RegimeChanged:
     """A job entered ``configuration`` after ``epoch`` epochs; its first regime at epoch 0."""
 
     kind: ClassVar[str] = "regime-changed"
+    time: float
     job: str
     epoch: int
     configuration: int
 
 
 @dataclass(frozen=True, slots=True)
-class JobFinished(Event):
+class JobFinished:
     """All epochs done. ``exclusive_seconds`` is the productive time that its epochs took."""
 
     kind: ClassVar[str] = "job-finished"
+    time: float
     job: str
     exclusive_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class JobFailed(Event):
+class JobFailed:
     """A job was given up."""
 
     kind: ClassVar[str] = "job-failed"
+    time: float
     job: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class JobCancelled(Event):
-    """A user took the job back."""
+class JobCancelled:
+    """A job has left because somebody wanted it to."""
 
     kind: ClassVar[str] = "job-cancelled"
+    time: float
     job: str
 
 
 @dataclass(frozen=True, slots=True)
-class NodeUp(Event):
+class NodeUp:
+    """The backend has this node now."""
+
     kind: ClassVar[str] = "node-up"
+    time: float
     node: Node
 
 
 @dataclass(frozen=True, slots=True)
-class NodeDown(Event):
+class NodeDown:
+    """The backend no longer has this node."""
+
     kind: ClassVar[str] = "node-down"
+    time: float
     node: str
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class NodeOccupied(Event):
+class NodeOccupied:
     """Others hold ``gpus`` GPUs of a node from now on; 0 when they gave all of them back.
 
     They are not ours to use until then. A node that goes down is forgotten with its
@@ -152,12 +301,33 @@ class NodeOccupied(Event):
     """
 
     kind: ClassVar[str] = "node-occupied"
+    time: float
     node: str
     gpus: int
 
 
 @dataclass(frozen=True, slots=True)
-class RoundDecided(Event):
+class NodeDrained:
+    """An operator wants the node empty: nothing starts on it, its gangs are preempted."""
+
+    kind: ClassVar[str] = "node-drained"
+    time: float
+    node: str
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeResumed:
+    """A node that was drained may be used again."""
+
+    kind: ClassVar[str] = "node-resumed"
+    time: float
+    node: str
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundDecided:
     """A decision was taken, and holds for ``rounds`` rounds from ``round`` on.
 
     ``plan_seconds`` is wall-clock time and the only field that differs between two runs
@@ -166,6 +336,7 @@ class RoundDecided(Event):
     """
 
     kind: ClassVar[str] = "round-decided"
+    time: float
     round: int
     rounds: int
     active: int
@@ -182,61 +353,55 @@ class RoundDecided(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class RunEnded(Event):
+class RunEnded:
     """Last event of a journal that is complete."""
 
     kind: ClassVar[str] = "run-ended"
+    time: float
     rounds: int
 
 
-_KINDS: dict[str, type[Event]] = {
-    cls.kind: cls
-    for cls in (
-        RunStarted, JobSubmitted, JobStarted, JobStopped, JobProgressed, RegimeChanged,
-        JobFinished, JobFailed, JobCancelled, NodeUp, NodeDown, NodeOccupied, RoundDecided,
-        RunEnded,
-    )
-}  # fmt: skip
+Event = (
+    RunStarted
+    | SettingsChanged
+    | JobSubmitted
+    | JobChanged
+    | JobHeld
+    | JobReleased
+    | CancelRequested
+    | RequeueRequested
+    | JobStarted
+    | JobRunning
+    | JobNoted
+    | JobStopped
+    | Progressed
+    | RegimeChanged
+    | JobFinished
+    | JobFailed
+    | JobCancelled
+    | NodeUp
+    | NodeDown
+    | NodeOccupied
+    | NodeDrained
+    | NodeResumed
+    | RoundDecided
+    | RunEnded
+)
+
+# What people ask for. The scheduler answers with events of its own.
+Request = (
+    JobSubmitted
+    | JobChanged
+    | JobHeld
+    | JobReleased
+    | CancelRequested
+    | RequeueRequested
+    | NodeDrained
+    | NodeResumed
+)
 
 
-def to_record(event: Event) -> dict[str, Any]:
-    """The event as JSON types, ``kind`` first; ``nan`` becomes null."""
-    return {"kind": event.kind, **_plain(dataclasses.asdict(event))}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and math.isnan(value):
-        return None
-    return value
-
-
-def from_record(record: dict[str, Any]) -> Event:
-    """The inverse of :func:`to_record`. Raises :class:`JournalError` on anything else."""
-    try:
-        fields = dict(record)
-        cls = _KINDS[fields.pop("kind")]
-        if cls is RunStarted:
-            fields["nodes"] = tuple(Node(**node) for node in fields["nodes"])
-        elif cls is NodeUp:
-            fields["node"] = Node(**fields["node"])
-        elif cls is JobSubmitted:
-            fields["job"] = _spec(fields["job"])
-        elif cls is JobStarted:
-            fields["placement"] = tuple((node, tuple(slots)) for node, slots in fields["placement"])
-        elif cls is JobStopped:
-            fields["reason"] = StopReason(fields["reason"])
-        return cls(**fields)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise JournalError(f"not an event of a journal: {str(record)[:120]} ({error})") from error
-
-
-def _spec(record: dict[str, Any]) -> JobSpec:
-    fields = dict(record)
-    fields["adaptation"] = Adaptation(fields["adaptation"])
-    fields["configurations"] = tuple(fields["configurations"])
-    fields["epoch_seconds"] = tuple(math.nan if s is None else s for s in fields["epoch_seconds"])
-    return JobSpec(**fields)
+def job_of(event: Event) -> str | None:
+    """The id of the one job that an event is about."""
+    job = getattr(event, "job", None)
+    return job.id if isinstance(job, JobSpec) else job

@@ -30,6 +30,14 @@ class Adaptation(StrEnum):
 _CODES = {adaptation: code for code, adaptation in enumerate(Adaptation)}
 
 
+class Preemptible(StrEnum):
+    """Whether a running job may be stopped for others."""
+
+    ALWAYS = "always"
+    WHEN_SAVED = "when-saved"  # once it has a checkpoint to go on from
+    NEVER = "never"
+
+
 class JobState(IntEnum):
     """Where a job is in its life. Integers, because the state is columnar."""
 
@@ -59,6 +67,8 @@ class JobSpec:
     tenant: str = "default"
     weight: float = 1.0
     name: str = ""
+    owner: str = ""  # the user whose job it is
+    preemptible: Preemptible = Preemptible.ALWAYS
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,8 @@ class View:
     profile: Floats  # [job, configuration] declared seconds per epoch, nan where unknown
 
     # Observed since.
-    running: Bools  # held GPUs in the round that just ended
+    running: Bools  # holds GPUs now
+    must_stay: Bools  # runs, and stays whatever is decided: it would lose its work
     epochs_done: Floats  # fractional
     configuration: Ints  # index of the current (or first) configuration
     regime_epochs: Floats  # epochs done in the ongoing regime
@@ -60,6 +61,8 @@ class View:
     active_integral: Floats  # sum over the job's rounds of the number of active jobs
     rounds_active: Ints  # rounds that the job has been active for
     restarts: Ints
+    measured_restart_seconds: Floats  # what its last start cost, nan until it was measured
+    unsaved_seconds: Floats  # work since its last checkpoint, nan if there is none
 
     def __len__(self) -> int:
         return len(self.handle)

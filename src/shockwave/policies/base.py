@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Self
 
-from shockwave.model.view import Floats, Ints, View
+from shockwave.model.view import Bools, Floats, Ints, View
 from shockwave.plan.explain import Explanation
 from shockwave.plan.planner import Solver
 from shockwave.predict.base import Forecast
@@ -31,6 +31,7 @@ class Decision:
     gap: float | None = None
     price: float | None = None
     priority: Floats | None = None  # [job] what the order came from, larger runs first
+    backfill: Bools | None = None  # [job] who may use GPUs that are left over; None: everybody
     explain: Callable[[], Explanation] | None = None  # called only when somebody asks
 
     @cached_property

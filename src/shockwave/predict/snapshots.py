@@ -100,6 +100,7 @@ def view_of(snapshots: Sequence[Snapshot], kinds: Mapping[Kind, int]) -> View:
         configurations=np.array([len(spec.configurations) for spec in specs], dtype=np.int64),
         profile=profile,
         running=np.ones(count, dtype=np.bool_),
+        must_stay=np.zeros(count, dtype=np.bool_),
         epochs_done=np.array([snapshot.epochs_done for snapshot in snapshots], dtype=np.float64),
         configuration=configuration,
         regime_epochs=regime_epochs,
@@ -111,6 +112,8 @@ def view_of(snapshots: Sequence[Snapshot], kinds: Mapping[Kind, int]) -> View:
         active_integral=np.zeros(count),
         rounds_active=np.zeros(count, dtype=np.int64),
         restarts=np.zeros(count, dtype=np.int64),
+        measured_restart_seconds=np.full(count, np.nan),
+        unsaved_seconds=np.full(count, np.nan),
     )
 
 

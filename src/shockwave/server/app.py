@@ -12,11 +12,11 @@ from starlette.middleware import Middleware
 
 from shockwave.server import problems, routes_cluster, routes_health, routes_jobs
 from shockwave.server.auth import LocalOnly
+from shockwave.server.door import SchedulerDoor
 from shockwave.server.event_stream import EventFeed
 from shockwave.server.http_metrics import HttpMetrics
 from shockwave.server.limits import MIB, BodyLimit
 from shockwave.server.metrics import SchedulerMetrics
-from shockwave.server.port import SchedulerPort
 from shockwave.version import __version__
 
 _DESCRIPTION = """\
@@ -29,7 +29,7 @@ document. On loopback no token is needed where none is set; elsewhere send
 
 
 def create_app(
-    port: SchedulerPort,
+    door: SchedulerDoor,
     *,
     token_hash: str | None,
     max_body_bytes: int = MIB,
@@ -59,11 +59,11 @@ def create_app(
             Middleware(BodyLimit, max_body_bytes=max_body_bytes),
         ],
     )
-    app.state.port = port
+    app.state.door = door
     app.state.token_hash = token_hash
     app.state.registry = registry
-    app.state.metrics = SchedulerMetrics(port, registry, fairness_seconds=fairness_seconds)
-    app.state.feed = EventFeed(port)
+    app.state.metrics = SchedulerMetrics(door, registry, fairness_seconds=fairness_seconds)
+    app.state.feed = EventFeed(door)
     app.state.closing = Event()
     problems.install(app)
     app.include_router(routes_jobs.router)

@@ -21,7 +21,7 @@ from fastapi.security import HTTPBearer
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from shockwave.server.port import SchedulerPort
+from shockwave.server.door import SchedulerDoor
 from shockwave.server.problems import ProblemError, ProblemResponse
 from shockwave.server.tokens import is_loopback, token_matches
 
@@ -55,8 +55,8 @@ async def caller(request: Request, _: Annotated[object, Depends(_documented)]) -
     if scheme.lower() == "bearer" and token:
         if token_hash is not None and token_matches(token, token_hash):
             return Caller()
-        port: SchedulerPort = request.app.state.port
-        job = port.job_of_token(token)
+        door: SchedulerDoor = request.app.state.door
+        job = door.job_of_token(token)
         if job is not None:
             return Caller(job)
     raise ProblemError(401, "unauthorized", "No such token.", _CHALLENGE)

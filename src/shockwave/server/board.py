@@ -1,43 +1,27 @@
-"""What the doors can see: facts about every job, kept up by the events of the journal.
+"""What the doors can see: active jobs from memory, ended ones from the store.
 
-A fold like the scheduler's own state, but of what people ask about. Events come in when
-they are durable, so nobody is ever shown what a crash could take back. Facts are immutable
-and replaced; a record is made of them when somebody asks, and kept until they change.
+Events come in together with the transaction that makes them durable, so nobody is ever shown
+what a crash could take back. A record is made when somebody asks, and kept until it changes.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import get_args
 
-from shockwave.model.cluster import Node
+from shockwave.engine.journal import Journal
 from shockwave.model.errors import InputError
-from shockwave.model.events import (
-    Event,
-    JobCancelled,
-    JobFailed,
-    JobFinished,
-    JobProgressed,
-    JobStarted,
-    JobStopped,
-    JobSubmitted,
-    NodeDown,
-    NodeOccupied,
-    NodeUp,
-    Placement,
-    RegimeChanged,
-    RoundDecided,
-    RunStarted,
-    StopReason,
-)
-from shockwave.model.job import JobSpec
+from shockwave.model.events import Event, Placement
 from shockwave.model.view import View
 from shockwave.policies.base import Decision
 from shockwave.predict.base import Forecast
-from shockwave.server.describe import DecisionInForce, JobFacts, job_record, round_record
+from shockwave.server import facts as facts_module
+from shockwave.server.describe import DecisionInForce, job_record
+from shockwave.server.facts import JobFacts
+from shockwave.server.projection import NodeFacts, Projection
 from shockwave.server.records import (
     JobRecord,
     NodeRecord,
@@ -45,59 +29,48 @@ from shockwave.server.records import (
     RoundRecord,
     State,
     TenantRecord,
+    Totals,
 )
+from shockwave.server.store import Store
 
-_ROUNDS_KEPT = 20_000  # older ones are in the journal
-
-
-@dataclass
-class _NodeFacts:
-    node: Node
-    up: bool
-    others: int = 0  # GPUs that others hold
+_ACTIVE_STATES = ("waiting", "running")
 
 
-class Board:
-    """Thread-safe: one writer, the scheduler's thread, and any number of readers."""
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A record with all that it was made of."""
 
-    def __init__(self, origin_unix: float) -> None:
-        self.origin_unix = origin_unix
+    facts: JobFacts
+    decision: DecisionInForce | None
+    outage: str
+    record: JobRecord
+
+
+class Board(Journal):
+    """Thread-safe: a journal for the one who writes, and a window for any number of readers."""
+
+    def __init__(self, projection: Projection, store: Store) -> None:
+        self._projection = projection
+        self._store = store
         self._changed = threading.Condition()
-        self._jobs: dict[str, JobFacts] = {}  # in order of submission
-        self._order: list[str] = []
-        self._names: dict[str, list[str]] = {}
-        self._records: dict[str, tuple[JobFacts, DecisionInForce | None, str, JobRecord]] = {}
+        self._records: dict[str, _Made] = {}  # of active jobs
         self._outage = ""
-        self._handles = 0
-        self._nodes: dict[str, _NodeFacts] = {}
-        self._rounds: deque[RoundRecord] = deque(maxlen=_ROUNDS_KEPT)
         self._decision: DecisionInForce | None = None
-        self._active_rounds = 0  # sum over rounds of the number of active jobs
-        self._rounds_decided = 0
-        self._gpus_up = 0
-        self.sequence_number = 0  # of the last event
 
     # Writing.
 
-    def add(self, number: int, spec: JobSpec, submitted_unix: float, *, cancelling: bool) -> None:
-        """A job that was submitted; the scheduler has not seen it yet."""
-        facts = JobFacts(number=number, spec=spec, submitted_unix=submitted_unix)
+    def write(self, events: Sequence[Event]) -> None:
+        """Durable, and then seen by everybody. After an error the board is of no use any more."""
+        projection = self._projection
         with self._changed:
-            self._jobs[spec.id] = replace(facts, cancelling=cancelling)
-            self._order.append(spec.id)
-            if spec.name:
-                self._names.setdefault(spec.name, []).append(spec.id)
-
-    def cancelling(self, job: str) -> None:
-        with self._changed:
-            self._jobs[job] = replace(self._jobs[job], cancelling=True)
-
-    def set_drained(self, nodes: frozenset[str]) -> None:
-        """Nodes that somebody wants to be empty, whether they are already or not."""
-        with self._changed:
-            self._drained = nodes
-
-    _drained: frozenset[str] = frozenset()
+            first, jobs_before = projection.sequence_number + 1, projection.submitted
+            for event in events:
+                projection.apply(event)
+            ended, projection.ended = projection.ended, []
+            self._store.append(first, events, jobs_before, ended)
+            for facts in ended:
+                self._records.pop(facts.id, None)
+            self._changed.notify_all()
 
     def set_outage(self, reason: str) -> None:
         """Why nothing can be started now; empty when it can."""
@@ -105,134 +78,19 @@ class Board:
 
     def decided(self, view: View, forecast: Forecast, decision: Decision) -> None:
         """An observer of the round loop."""
-        told = DecisionInForce.of(view, forecast, decision)
-        with self._changed:
-            self._decision = told
-
-    def apply(self, first: int, events: Sequence[Event]) -> None:
-        """Events that are durable, numbered from ``first``."""
-        with self._changed:
-            for event in events:
-                handler = _HANDLERS.get(type(event))
-                if handler is not None:
-                    handler(self, event)
-            self.sequence_number = first + len(events) - 1
-            self._changed.notify_all()
-
-    def _update(self, job: str, **changes: Any) -> None:
-        facts = self._jobs.get(job)
-        if facts is not None:
-            self._jobs[job] = replace(facts, **changes)
-
-    def _run_started(self, event: RunStarted) -> None:
-        for node in event.nodes:
-            self._nodes[node.id] = _NodeFacts(node, up=True)
-
-    def _submitted(self, event: JobSubmitted) -> None:
-        self._update(
-            event.job.id,
-            spec=event.job,
-            handle=self._handles,
-            active_rounds_before=self._active_rounds,
-            rounds_before=self._rounds_decided,
-        )
-        self._handles += 1
-
-    def _started(self, event: JobStarted) -> None:
-        facts = self._jobs.get(event.job)
-        if facts is None:
-            return
-        first = self._unix(event.time) if facts.started_unix is None else facts.started_unix
-        self._update(
-            event.job,
-            state="running",
-            started_unix=first,
-            starts=event.attempt,
-            placement=event.placement,
-        )
-
-    def _stopped(self, event: JobStopped) -> None:
-        facts = self._jobs.get(event.job)
-        if facts is None:
-            return
-        crashed = event.reason is StopReason.CRASHED
-        self._update(
-            event.job,
-            state="waiting",
-            epochs_done=event.epochs_done,
-            placement=(),
-            crashes=facts.crashes + crashed,
-            preemptions=facts.preemptions + (event.reason is StopReason.PREEMPTED),
-            crash=event.detail or "crashed" if crashed else "",
-            setback="" if crashed else event.detail,
-        )
-
-    def _progressed(self, event: JobProgressed) -> None:
-        facts = self._jobs.get(event.job)
-        if facts is None:
-            return
-        self._update(
-            event.job,
-            epochs_done=event.epochs_done,
-            configuration=event.configuration,
-            gpu_seconds=facts.gpu_seconds + event.held_seconds * facts.spec.gpus,
-        )
-
-    def _regime(self, event: RegimeChanged) -> None:
-        self._update(event.job, configuration=event.configuration)
-
-    def _finished(self, event: JobFinished) -> None:
-        facts = self._jobs.get(event.job)
-        if facts is None:
-            return
-        rounds = self._rounds_decided - facts.rounds_before
-        active = self._active_rounds - facts.active_rounds_before
-        crowd = active / rounds if rounds else 1.0
-        fair = event.exclusive_seconds * max(1.0, crowd / max(self._gpus_up, 1))
-        waited = event.time - facts.spec.arrival_seconds
-        self._ended(event, "finished")
-        self._update(
-            event.job,
-            epochs_done=float(facts.spec.epochs),
-            rho=waited / fair if fair > 0 else None,
-        )
-
-    def _failed(self, event: JobFailed) -> None:
-        self._ended(event, "failed")
-        self._update(event.job, failure=event.reason)
-
-    def _cancelled(self, event: JobCancelled) -> None:
-        self._ended(event, "cancelled")
-
-    def _ended(self, event: JobFinished | JobFailed | JobCancelled, state: State) -> None:
-        self._update(
-            event.job, state=state, finished_unix=self._unix(event.time), placement=(), crash=""
-        )
-
-    def _node_up(self, event: NodeUp) -> None:
-        self._nodes[event.node.id] = _NodeFacts(event.node, up=True)
-
-    def _node_down(self, event: NodeDown) -> None:
-        facts = self._nodes.get(event.node)
-        if facts is not None:
-            facts.up = False
-            facts.others = 0
-
-    def _node_occupied(self, event: NodeOccupied) -> None:
-        facts = self._nodes.get(event.node)
-        if facts is not None:
-            facts.others = event.gpus
-
-    def _round(self, event: RoundDecided) -> None:
-        self._active_rounds += event.active * event.rounds
-        self._rounds_decided += event.rounds
-        self._gpus_up = event.gpus_up
-        self._rounds.append(round_record(event, self.origin_unix))
-
-    def _unix(self, seconds: float) -> float:
-        return self.origin_unix + seconds
+        self._decision = DecisionInForce.of(view, forecast, decision)
 
     # Reading.
+
+    @contextmanager
+    def projection(self) -> Iterator[Projection]:
+        """What is known of active jobs; it does not change meanwhile."""
+        with self._changed:
+            yield self._projection
+
+    @property
+    def sequence_number(self) -> int:
+        return self._projection.sequence_number
 
     def wait(self, after: int, timeout_seconds: float) -> bool:
         """Blocks until there is an event after that number, or the time is over."""
@@ -243,11 +101,20 @@ class Board:
 
     def find(self, job: str) -> JobFacts | None:
         """By id, or by name where that is unique."""
+        facts = self._of_id(job)
+        if facts is None:
+            named = self._store.ids_of_name(job, limit=2)
+            facts = self._of_id(named[0]) if len(named) == 1 else None
+        return facts
+
+    def _of_id(self, job: str) -> JobFacts | None:
         with self._changed:
-            if job in self._jobs:
-                return self._jobs[job]
-            named = self._names.get(job, ())
-            return self._jobs[named[0]] if len(named) == 1 else None
+            facts = self._projection.jobs.get(job)
+        if facts is None:
+            stored = self._store.job(job)
+            if stored is not None and stored.facts is not None:
+                facts = facts_module.from_json(stored.facts)
+        return facts
 
     def record(self, job: str) -> JobRecord | None:
         facts = self.find(job)
@@ -256,43 +123,46 @@ class Board:
     def page(
         self, states: Sequence[State], tenant: str | None, after: str | None, limit: int
     ) -> tuple[list[JobRecord], str | None]:
+        """Jobs in order of submission, and the cursor of the next page."""
+        start = self._number_of_cursor(after)
         with self._changed:
-            start = self._after(after)
-            wanted: list[JobFacts] = []
-            for job in self._order[start:]:
-                facts = self._jobs[job]
-                if (not states or facts.state in states) and tenant in (None, facts.spec.tenant):
-                    wanted.append(facts)
-                    if len(wanted) > limit:
-                        break
             decision = self._decision
-        page = wanted[: max(limit, 0)]
-        more = page[-1].id if len(wanted) > limit and page else None
-        return self._records_of(page, decision), more
+            found = [
+                facts
+                for facts in self._projection.jobs.values()
+                if facts.number > start
+                and (not states or facts.state in states)
+                and tenant in (None, facts.spec.tenant)
+            ]
+        over = [state for state in states if state not in _ACTIVE_STATES]
+        if over or not states:
+            found += self._store.ended_jobs(
+                states=over, tenant=tenant, after=start, limit=limit + 1
+            )
+            found.sort(key=lambda facts: facts.number)
+        page = found[: max(limit, 0)]
+        more = page[-1].id if len(found) > limit and page else None
+        return [self._record_of(facts, decision) for facts in page], more
 
-    def _after(self, cursor: str | None) -> int:
+    def _number_of_cursor(self, cursor: str | None) -> int:
         if cursor is None:
             return 0
-        facts = self._jobs.get(cursor)
-        if facts is None:
+        stored = self._store.job(cursor)
+        if stored is None:
             raise InputError("not a cursor of this list", place="after", value=cursor)
-        # Numbers only grow along the list, from 1 and mostly without gaps.
-        position = min(facts.number, len(self._order))
-        while position > 0 and self._jobs[self._order[position - 1]].number > facts.number:
-            position -= 1
-        return position
+        return stored.number
 
     def plan(self) -> PlanRecord:
         with self._changed:
-            active = [f for f in self._jobs.values() if f.state in ("waiting", "running")]
-            decision = self._decision
-            last = self._rounds[-1] if self._rounds else None
+            active = list(self._projection.jobs.values())
+            decision, rounds = self._decision, self._projection.rounds
+            last = rounds[-1] if rounds else None
         active.sort(key=lambda facts: (facts.state != "running", facts.number))
-        return PlanRecord(round=last, jobs=self._records_of(active, decision))
+        return PlanRecord(round=last, jobs=[self._record_of(facts, decision) for facts in active])
 
     def rounds(self, after: int, limit: int) -> list[RoundRecord]:
         with self._changed:
-            newest_first: Iterable[RoundRecord] = reversed(self._rounds)
+            newest_first: Iterable[RoundRecord] = reversed(self._projection.rounds)
             later: list[RoundRecord] = []
             for record in newest_first:
                 if record.round <= after:
@@ -303,7 +173,7 @@ class Board:
     def nodes(self) -> list[NodeRecord]:
         with self._changed:
             busy: dict[str, int] = {}
-            for facts in self._jobs.values():
+            for facts in self._projection.jobs.values():
                 for node, slots in facts.placement:
                     busy[node] = busy.get(node, 0) + len(slots)
             return [
@@ -312,70 +182,65 @@ class Board:
                     gpus=item.node.gpus,
                     gpus_busy=busy.get(name, 0),
                     gpus_others=item.others,
-                    state="drained" if name in self._drained else "up" if item.up else "down",
+                    state=_node_state(item),
                 )
-                for name, item in self._nodes.items()
+                for name, item in self._projection.nodes.items()
             ]
 
     def gpus_known(self) -> int:
         """Of all nodes that were ever up."""
         with self._changed:
-            return sum(item.node.gpus for item in self._nodes.values())
+            return sum(item.node.gpus for item in self._projection.nodes.values())
+
+    def totals(self) -> Totals:
+        with self._changed:
+            counts = dict(self._projection.ended_by_state)
+            for facts in self._projection.jobs.values():
+                counts[facts.state] = counts.get(facts.state, 0) + 1
+            return Totals(
+                jobs={state: counts.get(state, 0) for state in get_args(State)},
+                restarts=dict(self._projection.restarts),
+                lost_gpu_seconds=self._projection.lost_gpu_seconds,
+            )
 
     def tenants(self) -> list[TenantRecord]:
         """The weight of a tenant is that of its latest job."""
         with self._changed:
-            everything = list(self._jobs.values())
-        grouped: dict[str, list[JobFacts]] = {}
-        for facts in everything:
-            grouped.setdefault(facts.spec.tenant, []).append(facts)
-        return [
-            TenantRecord(
-                tenant=tenant,
-                weight=jobs[-1].spec.weight,
-                waiting=sum(job.state == "waiting" for job in jobs),
-                running=sum(job.state == "running" for job in jobs),
-                finished=sum(job.state == "finished" for job in jobs),
-                gpus_busy=sum(_gpus(job.placement) for job in jobs),
-                gpu_seconds=sum(job.gpu_seconds for job in jobs),
-            )
-            for tenant, jobs in sorted(grouped.items())
-        ]
-
-    def _records_of(
-        self, facts: Iterable[JobFacts], decision: DecisionInForce | None
-    ) -> list[JobRecord]:
-        return [self._record_of(item, decision) for item in facts]
+            grouped: dict[str, list[JobFacts]] = {}
+            for facts in self._projection.jobs.values():
+                grouped.setdefault(facts.spec.tenant, []).append(facts)
+            return [
+                TenantRecord(
+                    tenant=tenant,
+                    weight=totals.weight,
+                    waiting=sum(job.state == "waiting" for job in grouped.get(tenant, ())),
+                    running=sum(job.state == "running" for job in grouped.get(tenant, ())),
+                    finished=totals.finished,
+                    gpus_busy=sum(_gpus(job.placement) for job in grouped.get(tenant, ())),
+                    gpu_seconds=totals.gpu_seconds
+                    + sum(job.gpu_seconds for job in grouped.get(tenant, ())),
+                )
+                for tenant, totals in sorted(self._projection.tenants.items())
+            ]
 
     def _record_of(self, facts: JobFacts, decision: DecisionInForce | None) -> JobRecord:
         """Made once for each version of the facts; racing readers make the same one."""
+        origin_unix = self._projection.origin_unix
         if facts.ended:
-            decision = None  # no later decision changes it
+            return job_record(facts, None, origin_unix)  # no later decision changes it
         outage = self._outage if facts.state == "waiting" else ""
         made = self._records.get(facts.id)
-        if made is not None and made[0] is facts and made[1] is decision and made[2] == outage:
-            return made[3]
-        record = job_record(facts, decision, self.origin_unix, outage)
-        self._records[facts.id] = (facts, decision, outage, record)
-        return record
+        if made is None or not (
+            made.facts is facts and made.decision is decision and made.outage == outage
+        ):
+            record = job_record(facts, decision, origin_unix, outage)
+            made = self._records[facts.id] = _Made(facts, decision, outage, record)
+        return made.record
+
+
+def _node_state(item: NodeFacts) -> str:
+    return "drained" if item.drained else "up" if item.up else "down"
 
 
 def _gpus(placement: Placement) -> int:
     return sum(len(slots) for _, slots in placement)
-
-
-_HANDLERS: dict[type[Event], Callable[[Board, Any], None]] = {
-    RunStarted: Board._run_started,
-    JobSubmitted: Board._submitted,
-    JobStarted: Board._started,
-    JobStopped: Board._stopped,
-    JobProgressed: Board._progressed,
-    RegimeChanged: Board._regime,
-    JobFinished: Board._finished,
-    JobFailed: Board._failed,
-    JobCancelled: Board._cancelled,
-    NodeUp: Board._node_up,
-    NodeDown: Board._node_down,
-    NodeOccupied: Board._node_occupied,
-    RoundDecided: Board._round,
-}

@@ -8,8 +8,6 @@ from collections.abc import Callable
 
 from shockwave.engine.clock import Clock
 
-_LONGEST_WAIT_SECONDS = 3600.0
-
 
 class Interrupted(Exception):  # noqa: N818  (not an error: the scheduler was asked to end)
     """The wait was ended by :meth:`RealClock.interrupt`."""
@@ -18,8 +16,10 @@ class Interrupted(Exception):  # noqa: N818  (not an error: the scheduler was as
 class RealClock(Clock):
     """Seconds since the run's origin. Never goes back, whatever is done to the wall clock.
 
-    ``not_before`` is the time of the last event of the journal: a clock that was set back
-    between two starts must not let time repeat.
+    It starts at ``not_before`` at the earliest, the time of the journal's last event: if the
+    machine's clock was set back between two starts, time would otherwise repeat. A wait ends
+    every ``look_seconds``, so that the loop can see what jobs and nodes did, and when somebody
+    wakes it.
     """
 
     def __init__(
@@ -27,25 +27,34 @@ class RealClock(Clock):
         origin_unix: float,
         *,
         not_before: float = 0.0,
+        look_seconds: float = 1.0,
         unix_time: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._monotonic = monotonic
         self._offset = max(unix_time() - origin_unix, not_before) - monotonic()
-        self._interrupted = threading.Event()
+        self._look_seconds = look_seconds
+        self._woken = threading.Event()
+        self._interrupted = False
 
     def now(self) -> float:
         return self._monotonic() + self._offset
 
     def wait_until(self, seconds: float) -> float:
         """Raises :class:`Interrupted` as soon as somebody interrupts the clock."""
-        while not self._interrupted.is_set():
-            now = self.now()
-            if now >= seconds:
-                return now
-            self._interrupted.wait(min(seconds - now, _LONGEST_WAIT_SECONDS))
-        raise Interrupted
+        wait = min(seconds - self.now(), self._look_seconds)
+        if wait > 0:
+            self._woken.wait(wait)
+        if self._interrupted:
+            raise Interrupted
+        self._woken.clear()
+        return self.now()
+
+    def wake(self) -> None:
+        """End this wait, or the next one if nobody waits now."""
+        self._woken.set()
 
     def interrupt(self) -> None:
         """End this wait and every later one."""
-        self._interrupted.set()
+        self._interrupted = True
+        self._woken.set()

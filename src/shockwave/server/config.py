@@ -1,7 +1,8 @@
-"""The settings of ``shockwave serve``: one model, four sources.
+"""The settings in force, from four sources.
 
-Flags win over environment variables (``SHOCKWAVE_PORT=7411``), those over the TOML file,
-that over the defaults. The file has the fields of :class:`ServeConfig` as top-level keys.
+Flags win over environment variables (``SHOCKWAVE_PORT=7411``), those over the TOML file, that
+over the defaults. The file has the names of the settings as keys. Options of an executor may
+also stand in a section: ``slurm_partition = "gpu"`` is ``partition = "gpu"`` below ``[slurm]``.
 """
 
 from __future__ import annotations
@@ -11,203 +12,29 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SecretStr,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import SecretStr, ValidationError
 
-from shockwave.engine.loop import Rounds
-from shockwave.engine.retry import Retries
-from shockwave.executors import live as executors
-from shockwave.model.cluster import Cluster
+from shockwave.executors.live import EXECUTORS
 from shockwave.model.errors import InputError
-from shockwave.policies import registry as policies
-from shockwave.predict import registry as predictors
-from shockwave.server.slurm_options import (
-    SlurmCount,
-    SlurmFeatures,
-    SlurmMemory,
-    SlurmName,
-    SlurmNames,
+from shockwave.server.settings import (
+    OPTIONS,
+    ServeConfig,
+    Setting,
+    common_settings,
+    known_settings,
+    settings_of,
 )
-from shockwave.server.tokens import hash_token, is_loopback
 
-ENVIRONMENT_PREFIX = "SHOCKWAVE_"
+__all__ = ["EffectiveConfig", "ServeConfig", "load_config"]
+
 CONFIG_VARIABLE = "SHOCKWAVE_CONFIG"
 DEFAULT_FILE = "shockwave.toml"  # in the working directory, if it is there
-_SHORTEST_TOKEN = 16
-_ADDRESS = r"^(auto|[^-\s:]\S*:[0-9]{1,5})$"  # HOST:PORT
-_ONE_WORD = r"^[^-\s]\S*$"
-_ENGINES = ("ray", "slurm")  # with settings of their own, which begin with the name
-
-
-def _default_state_dir() -> Path:
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "shockwave"
-
-
-def _gpus_of_this_machine() -> int:
-    """What the NVIDIA driver lists; one emulated slot where there is none."""
-    try:
-        return len(os.listdir("/proc/driver/nvidia/gpus")) or 1
-    except OSError:
-        return 1
-
-
-class ServeConfig(BaseModel):
-    """How a live scheduler runs. Times are in seconds."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    state_dir: Path = Field(default_factory=_default_state_dir)
-    database_url: str | None = None  # None: SQLite in the state directory
-    host: str = "127.0.0.1"
-    port: int = Field(7410, ge=0, le=65_535)  # 0: any free port
-    token: SecretStr | None = None  # from the environment only; a file holds its hash
-    token_sha256: str | None = Field(None, pattern=r"^[0-9a-f]{64}$")
-    max_body_bytes: int = Field(1 << 20, ge=1024)
-
-    policy: str = Field(default_factory=lambda: policies.names()[0])
-    predictor: str | None = None  # None: the one that the policy is meant for
-    seed: int = Field(0, ge=0)
-    round_seconds: float = Field(120.0, gt=0)
-    restart_seconds: float = Field(20.0, ge=0)
-
-    executor: str = "local"
-    slots: int = Field(default_factory=_gpus_of_this_machine, ge=1, le=100_000)
-    gpus_per_node: int | None = Field(None, ge=1)  # None: all slots on one node
-    grace_seconds: float = Field(30.0, ge=0)
-    start_seconds: float = Field(60.0, gt=0)  # that an engine has to start a gang
-    ray_address: str | None = Field(None, pattern=_ADDRESS)  # None: a cluster of slots, here
-    slurm_partition: SlurmNames | None = None  # for jobs that do not say, as the next five
-    slurm_account: SlurmName | None = None
-    slurm_qos: SlurmName | None = None
-    slurm_constraint: SlurmFeatures | None = None
-    slurm_cpus_per_gpu: SlurmCount | None = None
-    slurm_mem_per_gpu: SlurmMemory | None = None
-    slurm_python: str | None = Field(None, pattern=_ONE_WORD)  # Python 3.11+ on the nodes
-    stop_jobs: bool = False  # at shutdown; else they run on and are adopted at the next start
-
-    most_crashes: int = Field(3, ge=1)  # in a row without progress, then the job is failed
-    first_back_off_seconds: float = Field(10.0, ge=0)
-    longest_back_off_seconds: float = Field(600.0, ge=0)
-
-    @field_validator("state_dir")
-    @classmethod
-    def _absolute(cls, value: Path) -> Path:
-        return Path(os.path.abspath(value.expanduser()))
-
-    @field_validator("policy")
-    @classmethod
-    def _known_policy(cls, value: str) -> str:
-        if value not in policies.names():
-            raise ValueError(f"no such policy; there are {', '.join(policies.names())}")
-        return value
-
-    @field_validator("executor")
-    @classmethod
-    def _known_executor(cls, value: str) -> str:
-        if value not in executors.names():
-            raise ValueError(f"no such executor; there are {', '.join(executors.names())}")
-        return value
-
-    @field_validator("predictor")
-    @classmethod
-    def _known_predictor(cls, value: str | None) -> str | None:
-        usable = [name for name in predictors.names() if name != "oracle"]
-        if value is not None and value not in usable:
-            raise ValueError(f"no such predictor for live jobs; there are {', '.join(usable)}")
-        return value
-
-    @field_validator("token")
-    @classmethod
-    def _long_enough(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and len(value.get_secret_value()) < _SHORTEST_TOKEN:
-            raise ValueError(f"a token has at least {_SHORTEST_TOKEN} characters")
-        return value
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        if self.restart_seconds >= self.round_seconds:
-            raise ValueError(
-                f"restart_seconds ({self.restart_seconds:g}) must be below round_seconds "
-                f"({self.round_seconds:g}), or no job would ever make progress"
-            )
-        self._check_executor()
-        if not is_loopback(self.host) and self.token_hash is None:
-            raise ValueError(
-                f"host {self.host!r} can be reached by others, so a token is required: "
-                "set SHOCKWAVE_TOKEN or token_sha256, or stay on 127.0.0.1"
-            )
-        return self
-
-    def _check_executor(self) -> None:
-        """A setting that would be passed over is a mistake."""
-        for name in self.engine_options:
-            engine = name.partition("_")[0]
-            if engine != self.executor:
-                raise ValueError(
-                    f"{name} is for the executor {engine}, but executor is {self.executor}"
-                )
-        if self.discovers_nodes:
-            for name in ("slots", "gpus_per_node"):
-                if name in self.model_fields_set and getattr(self, name) is not None:
-                    knows = "Slurm" if self.executor == "slurm" else "the cluster at ray_address"
-                    raise ValueError(f"{name} is not for this executor: {knows} knows its GPUs")
-
-    @property
-    def engine_options(self) -> dict[str, str]:
-        """The settings that only one executor knows, as far as they are set."""
-        return {
-            name: str(value)
-            for name in type(self).model_fields
-            if name.startswith(tuple(f"{engine}_" for engine in _ENGINES))
-            and (value := getattr(self, name)) is not None
-        }
-
-    @property
-    def discovers_nodes(self) -> bool:
-        """Whether nodes come from the engine, not from these settings."""
-        return self.executor == "slurm" or self.ray_address is not None
-
-    @property
-    def token_hash(self) -> str | None:
-        """The SHA-256 of the operator's token; None where there is none."""
-        return (
-            self.token_sha256 if self.token is None else hash_token(self.token.get_secret_value())
-        )
-
-    @property
-    def database(self) -> str:
-        """The database's URL."""
-        return self.database_url or f"sqlite:///{self.state_dir / 'shockwave.db'}"
-
-    @property
-    def cluster(self) -> Cluster:
-        """The nodes that these settings make; none where the engine knows them."""
-        if self.discovers_nodes:
-            return Cluster(())
-        return Cluster.uniform(self.slots, self.gpus_per_node or self.slots)
-
-    @property
-    def rounds(self) -> Rounds:
-        return Rounds(self.round_seconds, self.restart_seconds)
-
-    @property
-    def retries(self) -> Retries:
-        return Retries(
-            self.most_crashes, self.first_back_off_seconds, self.longest_back_off_seconds
-        )
+_HINT = "See 'shockwave config' for all settings"
 
 
 @dataclass(frozen=True)
@@ -217,12 +44,26 @@ class EffectiveConfig:
     config: ServeConfig
     sources: Mapping[str, str]
 
+    def values(self) -> Iterator[tuple[str, Any]]:
+        """Every setting that this executor has, by name."""
+        for setting in common_settings():
+            yield setting.name, _plain(getattr(self.config, setting.key))
+        for setting in settings_of(self.config.executor):
+            yield setting.name, _plain(getattr(self.config.site_options, setting.key))
+
     def to_toml(self) -> str:
         """As a file that could be read back, except that a token is not shown."""
-        return "".join(f"{self._line(name)}\n" for name in ServeConfig.model_fields)
+        return "".join(f"{self._line(name, value)}\n" for name, value in self.values())
 
-    def _line(self, name: str) -> str:
-        value = getattr(self.config, name)
+    def to_json(self) -> str:
+        """The same for programs."""
+        settings = {
+            name: "set, and not shown" if isinstance(value, SecretStr) else value
+            for name, value in self.values()
+        }
+        return json.dumps({"settings": settings, "sources": dict(self.sources)}, indent=1)
+
+    def _line(self, name: str, value: object) -> str:
         source = self.sources.get(name, "default")
         if isinstance(value, SecretStr):
             return f"# {name} is set, and not shown  # {source}"
@@ -230,7 +71,7 @@ class EffectiveConfig:
             return f"# {name} is not set  # {source}"
         if name == "slots" and self.config.discovers_nodes:
             return f"# {name}: the executor knows  # {source}"
-        return f"{name} = {_toml(value)}  # {source}"
+        return f"{name} = {json.dumps(value, ensure_ascii=False)}  # {source}"
 
 
 def load_config(
@@ -244,32 +85,127 @@ def load_config(
     ``file`` defaults to ``$SHOCKWAVE_CONFIG``, else to ``./shockwave.toml`` if that exists.
     Raises :class:`InputError` that names the source, the key and the value.
     """
-    environment = os.environ if environment is None else environment
-    path = file or _default_file(environment)
-    text = "" if path is None else _read(path)
-    values: dict[str, object] = {}
-    sources: dict[str, str] = {}
-    if path is not None:
-        values |= _parse(path, text)
-        if "token" in values:
+    given = _Given(file, os.environ if environment is None else environment, flags or {})
+    given.collect_one(next(setting for setting in common_settings() if setting.name == "executor"))
+    executor = str(given.values.get("executor") or ServeConfig.model_fields["executor"].default)
+    try:
+        own_name = EXECUTORS.load(executor).name
+        known = known_settings(executor)
+    except InputError as error:
+        problem = f"{error.source}: {error.problem}" if error.source else error.problem
+        raise given.wrong("executor", problem, value=executor, hint=error.hint) from error
+    given.collect(known)
+    values: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+    for name, value in given.values.items():
+        setting = known.get(name)
+        if setting is None:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"Did you mean {near[0]}?" if near else None
+            raise given.wrong(name, "there is no such setting", hint=hint)
+        if setting.executor not in (None, own_name):
+            problem = f"{name} is for the executor {setting.executor}, but executor is {executor}"
+            raise given.wrong(name, problem)
+        (values if setting.executor is None else options)[setting.key] = value
+    try:
+        config = ServeConfig.model_validate({**values, OPTIONS: options})
+    except ValidationError as error:
+        raise given.explained(error, known) from error
+    return EffectiveConfig(config, given.sources)
+
+
+@dataclass
+class _Given:
+    """What was given, where, and how to speak about it."""
+
+    file: Path | None
+    environment: Mapping[str, str]
+    flags: Mapping[str, object]
+    values: dict[str, Any] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.file = self.file or _default_file(self.environment)
+        self._text = "" if self.file is None else _read(self.file)
+        self._parsed = {} if self.file is None else _parse(self.file, self._text)
+        self._sections: dict[str, tuple[str, str]] = {}  # section and key, by setting
+
+    def collect(self, known: Mapping[str, Setting]) -> None:
+        """All values, the nearest source last. A token in a file is an error."""
+        for setting in known.values():
+            section = self._parsed.get(setting.executor or "")
+            if isinstance(section, dict):
+                del self._parsed[str(setting.executor)]
+                for key, value in section.items():
+                    name = f"{setting.name.removesuffix(setting.key)}{key}"
+                    self._parsed[name] = value
+                    self._sections[name] = (str(setting.executor), key)
+        if "token" in self._parsed:
             raise InputError(
                 "a token is not kept in a file",
-                source=str(path),
+                source=str(self.file),
                 place="token",
                 hint="Put its SHA-256 there as token_sha256, or set SHOCKWAVE_TOKEN",
             )
-        sources |= dict.fromkeys(values, str(path))
-    for name in ServeConfig.model_fields:
-        variable = ENVIRONMENT_PREFIX + name.upper()
-        if environment.get(variable):
-            values[name], sources[name] = environment[variable], variable
-    for name, value in (flags or {}).items():
-        if value is not None:
-            values[name], sources[name] = value, "--" + name.replace("_", "-")
-    try:
-        return EffectiveConfig(ServeConfig.model_validate(values), sources)
-    except ValidationError as error:
-        raise _explain(error, sources, path, text) from error
+        self.values |= self._parsed
+        self.sources |= dict.fromkeys(self._parsed, str(self.file))
+        for setting in known.values():
+            self.collect_one(setting)
+
+    def collect_one(self, setting: Setting) -> None:
+        """From the nearest source that has it."""
+        found = (
+            (self._parsed.get(setting.name), str(self.file)),
+            (self.environment.get(setting.variable) or None, setting.variable),
+            (self.flags.get(setting.name), setting.flag),
+        )
+        for value, source in found:
+            if value is not None:
+                self.values[setting.name], self.sources[setting.name] = value, source
+
+    def explained(self, error: ValidationError, known: Mapping[str, Setting]) -> InputError:
+        """The first problem, at the place where a person can repair it."""
+        first = error.errors(include_url=False, include_context=False)[0]
+        problem = re.sub(r"^(Value error|Assertion failed), ", "", first["msg"])
+        place = [str(part) for part in first["loc"]]
+        if place[:1] == [OPTIONS]:
+            owner = EXECUTORS.load(str(self.values["executor"])).name
+            place = [s.name for s in known.values() if [s.executor, s.key] == [owner, *place[1:2]]]
+        if not place:
+            return InputError(problem, source="configuration", hint=_HINT)
+        shown = None if known[place[0]].is_secret else first["input"]
+        return self.wrong(place[0], problem, value=shown)
+
+    def wrong(
+        self,
+        name: str,
+        problem: str,
+        *,
+        value: object = None,
+        hint: str | None = None,
+    ) -> InputError:
+        """The error, at the place where the setting was made."""
+        came_from = self.sources.get(name, "default")
+        place: str | None = None  # a variable or a flag says it all
+        if came_from == str(self.file):
+            line = self._line_of(name)
+            place = name if line is None else f"line {line}, {name}"
+        elif came_from == "default":
+            place = name
+        return InputError(problem, source=came_from, place=place, value=value, hint=hint or _HINT)
+
+    def _line_of(self, name: str) -> int | None:
+        section, key = self._sections.get(name, ("", name))
+        here = ""
+        for number, line in enumerate(self._text.splitlines(), start=1):
+            header = re.match(r"""\s*\[+\s*["']?([^\]"']+)""", line)
+            if header is not None:
+                here = header[1].strip()
+                if not section and here == name:
+                    return number
+            elif here == section and re.match(rf"""\s*["']?{re.escape(key)}["']?\s*=""", line):
+                return number
+        return None
 
 
 def _default_file(environment: Mapping[str, str]) -> Path | None:
@@ -303,42 +239,5 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
         ) from error
 
 
-def _explain(
-    error: ValidationError, sources: Mapping[str, str], path: Path | None, text: str
-) -> InputError:
-    """The first problem, at the place where a person can repair it."""
-    first = error.errors(include_url=False, include_context=False)[0]
-    name = str(first["loc"][0]) if first["loc"] else ""
-    problem = re.sub(r"^(Value error|Assertion failed), ", "", first["msg"])
-    if not name:
-        return InputError(problem, source="configuration", hint=_HINT)
-    source = sources.get(name, "default")
-    place: str | None = name
-    if path is not None and source == str(path):
-        line = _line_of(name, text)
-        place = name if line is None else f"line {line}, {name}"
-    elif source != "default":
-        place = None  # the variable or the flag says it all
-    hint = _HINT
-    if first["type"] == "extra_forbidden":
-        problem = "there is no such setting"
-        close = difflib.get_close_matches(name, ServeConfig.model_fields, n=1)
-        hint = f"Did you mean {close[0]}?" if close else _HINT
-    shown = None if name == "token" else first["input"]
-    return InputError(problem, source=source, place=place, value=shown, hint=hint)
-
-
-_HINT = "See 'shockwave config' for all settings"
-
-
-def _line_of(name: str, text: str) -> int | None:
-    for number, line in enumerate(text.splitlines(), start=1):
-        if re.match(rf"""\s*["']?{re.escape(name)}["']?\s*=|\s*\[+\s*{re.escape(name)}\b""", line):
-            return number
-    return None
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, Path):
-        value = str(value)
-    return json.dumps(value, ensure_ascii=False)
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, Path) else value

@@ -7,48 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shockwave.model.events import Placement, RoundDecided
-from shockwave.model.job import JobSpec
+from shockwave.model.events import RoundDecided
 from shockwave.model.view import Floats, View
 from shockwave.policies.base import Decision
 from shockwave.policies.why import Reasons
 from shockwave.predict.base import Forecast
-from shockwave.server.records import JobRecord, RoundRecord, State, WhyRecord
-
-
-@dataclass(frozen=True, slots=True)
-class JobFacts:
-    """What happened to a job so far. Times are unix seconds where the name says so."""
-
-    number: int
-    spec: JobSpec
-    submitted_unix: float
-    handle: int | None = None  # None until the scheduler has seen it
-    state: State = "waiting"
-    epochs_done: float = 0.0
-    configuration: int | None = None
-    started_unix: float | None = None
-    finished_unix: float | None = None
-    starts: int = 0
-    crashes: int = 0
-    preemptions: int = 0
-    placement: Placement = ()
-    gpu_seconds: float = 0.0
-    cancelling: bool = False
-    crash: str = ""  # of the last stop, if it was one: exit code and last lines of the log
-    setback: str = ""  # of the last stop, if it was none: why others ended it
-    failure: str = ""
-    rho: float | None = None  # of a finished job
-    active_rounds_before: int = 0  # active jobs summed over the rounds before it came
-    rounds_before: int = 0
-
-    @property
-    def id(self) -> str:
-        return self.spec.id
-
-    @property
-    def ended(self) -> bool:
-        return self.state not in ("waiting", "running")
+from shockwave.server.facts import JobFacts
+from shockwave.server.records import JobRecord, RoundRecord, WhyRecord
 
 
 @dataclass(frozen=True)
@@ -57,33 +22,34 @@ class DecisionInForce:
 
     reasons: Reasons
     position: dict[int, int]  # by handle
-    rho: Floats  # [job] predicted
+    ftf: Floats  # [job] predicted finish-time fairness
+    ftf_definition: str
 
     @staticmethod
     def of(view: View, forecast: Forecast, decision: Decision) -> DecisionInForce:
         position = {handle: i for i, handle in enumerate(view.handle.tolist())}
-        return DecisionInForce(
-            Reasons(view, decision), position, predicted_rho(view, forecast, decision)
-        )
+        ftf, definition = predicted_ftf(view, forecast, decision)
+        return DecisionInForce(Reasons(view, decision), position, ftf, definition)
 
 
-def predicted_rho(view: View, forecast: Forecast, decision: Decision) -> Floats:
-    """[job] predicted JCT over the JCT of a fair share.
+def predicted_ftf(view: View, forecast: Forecast, decision: Decision) -> tuple[Floats, str]:
+    """[job] predicted JCT over the JCT of a fair share, and by which definition it is fair.
 
-    From the finish times that the policy predicts, where it does. Else the job is assumed
-    to go on at the fair share of the crowd it has seen, ``c = max(1, mean active / GPUs)``:
+    By ``egalitarian`` where the policy predicts finish times. Else by ``themis``, as if the job
+    went on at the fair share of the crowd it has seen, ``c = max(1, mean active / GPUs)``:
     ``(elapsed + c * remaining) / (c * (productive + remaining))``.
     """
     told = decision.explanation
     with np.errstate(divide="ignore", invalid="ignore"):
         if told is not None:
-            return np.asarray((told.finish - view.arrival) / (told.fair_finish - view.arrival))
+            fair_jct = told.fair_finish - view.arrival
+            return np.asarray((told.finish - view.arrival) / fair_jct), "egalitarian"
         rounds = np.maximum(view.rounds_active, 1)
         crowd = np.where(view.rounds_active > 0, view.active_integral / rounds, len(view))
         contention = np.maximum(1.0, crowd / view.gpus_total)
         left = np.asarray(forecast.remaining_seconds, dtype=np.float64)
         fair = contention * (view.productive_seconds + left)
-        return np.asarray((view.elapsed + contention * left) / fair)
+        return np.asarray((view.elapsed + contention * left) / fair), "themis"
 
 
 def job_record(
@@ -125,6 +91,8 @@ def round_record(event: RoundDecided, origin_unix: float) -> RoundRecord:
         welfare=event.welfare,
         gap=event.gap,
         price=event.price,
+        overrun_seconds=event.overrun_seconds,
+        work_seconds=event.work_seconds,
     )
 
 
@@ -133,29 +101,33 @@ def _why_record(
 ) -> WhyRecord:
     match facts.state:
         case "finished":
-            return WhyRecord(reason="finished: all epochs are done", rho=_finite(facts.rho))
+            return WhyRecord(
+                reason="finished: all epochs are done",
+                ftf=_finite(facts.ftf_themis),
+                ftf_definition="themis",
+            )
         case "failed":
             first, lines = _told_and_shown(facts.failure or "no reason is known")
             return WhyRecord(reason=f"failed: {first}", last_log_lines=lines)
         case "cancelled":
             return WhyRecord(reason="cancelled: somebody took it back")
     if facts.cancelling:
-        return WhyRecord(reason="is being cancelled: it leaves at the start of the next round")
+        return WhyRecord(reason="is being cancelled")
+    if facts.held and facts.state == "waiting":
+        return WhyRecord(reason="waits: somebody holds it back")
     if outage and facts.state == "waiting":
         return WhyRecord(reason=f"waits: nothing can be started for now: {outage}")
-    position = None
-    if decision is not None and facts.handle is not None:
-        position = decision.position.get(facts.handle)
+    position = None if decision is None else decision.position.get(facts.handle)
     if facts.crash and (position is None or facts.state == "waiting"):
         first, lines = _told_and_shown(facts.crash)
         return WhyRecord(
             reason=f"waits: it crashed ({first}) and is tried again", last_log_lines=lines
         )
-    left_out = decision is not None and facts.handle is not None and position is None
-    if left_out and facts.state == "waiting":
-        return WhyRecord(reason="waits: of the nodes that it may use, not enough are up")
     if decision is None or position is None:
-        known = "the scheduler has just started" if facts.handle is not None else "it is new"
+        last = -1 if decision is None else max(decision.position, default=-1)
+        if facts.state == "waiting" and facts.handle < last:
+            return WhyRecord(reason="waits: of the nodes that it may use, not enough are up")
+        known = "the scheduler has just started" if decision is None else "it is new"
         verb = "runs" if facts.state == "running" else "waits"
         return WhyRecord(reason=f"{verb}: {known}, and is decided about in the next round")
     return _told(facts, decision, position, origin_unix)
@@ -186,7 +158,8 @@ def _told(
         finish=unix(told.finish),
         finish_high=unix(told.finish_high),
         fair_finish=unix(told.fair_finish),
-        rho=_finite(float(decision.rho[position])),
+        ftf=_finite(float(decision.ftf[position])),
+        ftf_definition=decision.ftf_definition,
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
-from shockwave.server.port import SchedulerPort
+from shockwave.server.door import SchedulerDoor
 
 BATCH = 500
 KEEP_ALIVE_SECONDS = 15.0
@@ -25,8 +25,8 @@ class EventFeed:
     threads that answer requests.
     """
 
-    def __init__(self, port: SchedulerPort) -> None:
-        self._port = port
+    def __init__(self, door: SchedulerDoor) -> None:
+        self._door = door
         self._watch: asyncio.Task[bool] | None = None
         self._watched_after = 0
 
@@ -35,7 +35,7 @@ class EventFeed:
         if self._watch is None or self._watch.done():
             self._watched_after = after
             self._watch = asyncio.create_task(
-                asyncio.to_thread(self._port.wait_for_events, after, GLANCE_SECONDS)
+                asyncio.to_thread(self._door.wait_for_events, after, GLANCE_SECONDS)
             )
         elif self._watched_after > after:
             return  # somebody has seen an event of a higher number, so there is one
@@ -43,13 +43,13 @@ class EventFeed:
 
 
 async def stream_events(
-    port: SchedulerPort, feed: EventFeed, closing: Event, *, after: int, follow: bool
+    door: SchedulerDoor, feed: EventFeed, closing: Event, *, after: int, follow: bool
 ) -> AsyncIterator[bytes]:
     """Events after that number; goes on as they happen if ``follow``, until the server closes."""
     yield b"retry: 2000\n\n"
     sent = time.monotonic()
     while not closing.is_set():
-        batch = await run_in_threadpool(port.events, after, BATCH)
+        batch = await run_in_threadpool(door.events, after, BATCH)
         if batch:
             after = batch[-1][0]
             sent = time.monotonic()

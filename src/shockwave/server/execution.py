@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from shockwave.executors.gangs.folder import JobFolder
 from shockwave.executors.live import LiveExecutor, Site, create
 from shockwave.model.command import Command
+from shockwave.protocol.paths import JobPaths
 from shockwave.server.clock import RealClock
 from shockwave.server.config import ServeConfig
 
@@ -32,7 +32,7 @@ def site_of(
         clock=lambda: origin_unix + clock.now(),
         grace_seconds=config.grace_seconds,
         start_seconds=config.start_seconds,
-        options=config.engine_options,
+        options=config.site_options,
     )
 
 
@@ -43,7 +43,7 @@ class JobFiles:
     state_dir: Path
 
     def log(self, job: str, rank: int) -> Path:
-        return JobFolder.of(self.state_dir, job).log(rank)
+        return JobPaths.of(self.state_dir, job).log(rank)
 
     def reports(self, job: str, generation: int) -> Path:
-        return JobFolder.of(self.state_dir, job).reports(generation)
+        return JobPaths.of(self.state_dir, job).reports(generation)

@@ -17,8 +17,8 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from shockwave.model.errors import InputError
+from shockwave.server.job_sections import options_of
 from shockwave.server.records import Submission
-from shockwave.server.slurm_options import SlurmOptions
 
 LARGEST_BYTES = 1024 * 1024
 _HINTS = {
@@ -176,7 +176,7 @@ def _line_of(place: Sequence[str | int], lines: Mapping[tuple[str | int, ...], i
 
 
 def _nearest(place: Sequence[str | int]) -> str:
-    model: type[BaseModel] = SlurmOptions if place[0] == "slurm" else Submission
+    model: type[BaseModel] = options_of(str(place[0])) or Submission
     near = difflib.get_close_matches(str(place[-1]), list(model.model_fields), n=1)
     if near:
         return f"Did you mean {near[0]}?"

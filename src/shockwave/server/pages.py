@@ -57,7 +57,7 @@ class Report(TypedDict, total=False):
 
     time: Annotated[Finite, Field(ge=0, le=1e11, description="Unix seconds.")]
     event: Annotated[
-        Literal["started", "epoch", "regime", "stopped", "done"],
+        Literal["started", "epoch", "regime", "saved", "stopped", "done"],
         Field(description="What happened."),
     ]
     epoch: Annotated[Finite, Field(ge=0, le=1e9, description="Epochs done since the beginning.")]

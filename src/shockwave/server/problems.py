@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shockwave.model.errors import InputError
-from shockwave.server.port import Conflict
+from shockwave.server.door import Conflict
 
 MEDIA_TYPE = "application/problem+json"
 logger = logging.getLogger(__name__)

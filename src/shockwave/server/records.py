@@ -6,12 +6,19 @@ border between the scheduler's thread and its doors.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
 
 from shockwave.model.job import Adaptation
-from shockwave.server.slurm_options import SlurmOptions
+from shockwave.server.job_sections import checked_sections, with_sections
 
 Name = Annotated[
     str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -41,8 +48,12 @@ class _Record(BaseModel):
 class Submission(_Record):
     """A job as a user submits it; ``job.yaml`` has exactly these fields.
 
-    ``epoch_seconds`` may be left out: epoch times are then learned while the job runs.
+    ``epoch_seconds`` may be left out: epoch times are then learned while the job runs. Whatever
+    else there is must be a section of options for an executor, by its name.
     """
+
+    model_config = ConfigDict(extra="allow", json_schema_extra=with_sections)
+    __pydantic_extra__: dict[str, dict[str, Any]]
 
     name: Name | None = Field(None, description="A name to recognise the job by.")
     command: Annotated[list[Text], Field(min_length=1, max_length=1024)]
@@ -56,7 +67,18 @@ class Submission(_Record):
     model: Text = Field("", max_length=128)
     tenant: Name = "default"
     weight: float = Field(1.0, ge=1e-6, le=1e6)
-    slurm: SlurmOptions | None = Field(None, description="Options of Slurm, where that runs it.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sections(cls, fields: Any) -> Any:
+        if not isinstance(fields, dict):
+            return fields
+        return checked_sections(fields, cls.model_fields.keys())
+
+    @property
+    def sections(self) -> dict[str, dict[str, Any]]:
+        """Options for executors, by the executor's name."""
+        return self.model_extra or {}
 
 
 class WhyRecord(_Record):
@@ -71,7 +93,8 @@ class WhyRecord(_Record):
     finish: float | None = None
     finish_high: float | None = None
     fair_finish: float | None = None
-    rho: float | None = None  # predicted finish-time fairness: predicted JCT over fair JCT
+    ftf: float | None = None  # finish-time fairness: JCT over fair JCT, predicted until it ended
+    ftf_definition: str | None = None  # which share is fair
     last_log_lines: list[str] = Field(default_factory=list)  # of a job that failed
 
 
@@ -119,6 +142,8 @@ class RoundRecord(_Record):
     welfare: float | None
     gap: float | None
     price: float | None
+    overrun_seconds: float = 0.0
+    work_seconds: float | None = None
 
 
 class PlanRecord(_Record):
@@ -136,3 +161,11 @@ class TenantRecord(_Record):
     finished: int
     gpus_busy: int
     gpu_seconds: float
+
+
+class Totals(_Record):
+    """What was counted since the scheduler's first day."""
+
+    jobs: dict[State, int]
+    restarts: dict[str, int]  # by what had ended the run before
+    lost_gpu_seconds: float  # held without progress that lasted

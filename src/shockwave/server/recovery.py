@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from shockwave.engine.arrivals import CancelJob, DrainNode, Request
+from shockwave.engine.feed import OpenDoor
+from shockwave.engine.log import Log
 from shockwave.engine.loop import RoundLoop
+from shockwave.engine.state import SchedulerState
 from shockwave.executors.live import LiveExecutor
-from shockwave.model.cluster import Cluster
-from shockwave.model.errors import ExecutorError, InputError, JournalError, PolicyError
-from shockwave.model.events import (
-    Event,
-    JobSubmitted,
-    RunStarted,
-)
-from shockwave.model.job import JobSpec
+from shockwave.model.errors import ExecutorError, JournalError, PolicyError
+from shockwave.model.events import RunStarted, SettingsChanged
 from shockwave.model.view import View
 from shockwave.policies import registry as policies
 from shockwave.policies.base import Decision, Policy
@@ -24,14 +21,12 @@ from shockwave.predict.base import Forecast
 from shockwave.server.board import Board
 from shockwave.server.clock import RealClock
 from shockwave.server.config import ServeConfig
-from shockwave.server.inbox import Inbox
-from shockwave.server.store import Store, StoreJournal
-from shockwave.server.submissions import spec_of, submission_of
+from shockwave.server.projection import Projection
+from shockwave.server.snapshots import Snapshots
+from shockwave.server.store import Store
 from shockwave.version import __version__
 
 logger = logging.getLogger(__name__)
-
-_BATCH = 1_000  # events that the board takes at once
 
 
 class GuardedPolicy(Policy):
@@ -51,6 +46,40 @@ class GuardedPolicy(Policy):
             ) from error
 
 
+@dataclass(frozen=True)
+class Restored:
+    """The scheduler as its journal left it."""
+
+    loop: RoundLoop
+    log: Log
+    board: Board
+    projection: Projection
+
+
+def fold(
+    store: Store, snapshots: Snapshots | None, origin_unix: float
+) -> tuple[SchedulerState, Projection]:
+    """State and projection of the last event: the newest good snapshot and the events after it.
+
+    Without ``snapshots`` from the first event on. Raises :class:`JournalError` where the
+    journal is damaged.
+    """
+    last, _ = store.last_event()
+    found = None if snapshots is None else snapshots.newest(last)
+    state, projection = found or (SchedulerState(), Projection(origin_unix))
+    if projection.sequence_number < store.archive.last and found is not None:
+        logger.warning("reading archived events: the newest usable snapshot is old")
+    for _, event in store.events(projection.sequence_number):
+        if state.run is None and not isinstance(event, RunStarted):
+            raise JournalError(
+                f"{store.where}: a journal begins with a run-started event, "
+                f"this one with {event.kind}"
+            )
+        state.apply(event)
+        projection.apply(event)
+    return state, projection
+
+
 class Recovery:
     """Makes round loops out of the journal, one at a start and one after each failure."""
 
@@ -59,25 +88,24 @@ class Recovery:
         config: ServeConfig,
         *,
         store: Store,
-        inbox: Inbox,
+        snapshots: Snapshots,
         clock: RealClock,
         make_executor: Callable[[], LiveExecutor],
         origin_unix: float,
     ) -> None:
         self._config = config
         self._store = store
-        self._inbox = inbox
+        self._snapshots = snapshots
         self._clock = clock
         self._make_executor = make_executor
         self._origin_unix = origin_unix
         self._executor: LiveExecutor | None = None
 
-    def restore(self) -> tuple[RoundLoop, Board]:
-        """Nobody may submit or ask meanwhile.
+    def restore(self) -> Restored:
+        """Nobody may write to the journal meanwhile.
 
-        Raises :class:`JournalError` where the journal is damaged, :class:`InputError` where
-        it does not go with the settings, and :class:`ExecutorError` where a journal is to
-        begin while the engine does not answer.
+        Raises :class:`JournalError` where the journal is damaged, and :class:`ExecutorError`
+        where a journal is to begin while the backend does not answer.
         """
         self.release(stop_jobs=False)
         try:
@@ -86,31 +114,27 @@ class Recovery:
             self.release(stop_jobs=False)
             raise
 
-    def _restored(self) -> tuple[RoundLoop, Board]:
-        board, specs = self._board_of_submissions()
-        journal = StoreJournal(self._store, board.apply)
+    def _restored(self) -> Restored:
+        state, projection = fold(self._store, self._snapshots, self._origin_unix)
+        projection.ended.clear()  # the index has them
+        board = Board(projection, self._store)
+        log = Log(state, board)
         self._executor = self._make_executor()
-        started = self._run_started(journal, self._executor)
         policy = policies.create(self._config.policy, seed=self._config.seed)
+        predictor = self._config.predictor or policy.predictor
+        self._settle_settings(log, self._executor, predictor)
         loop = RoundLoop(
             policy=GuardedPolicy(policy),
-            predictor=predictors.create(self._config.predictor or policy.predictor),
+            predictor=predictors.create(predictor),
             executor=self._executor,
-            arrivals=self._inbox,
-            cluster=Cluster(started.nodes),
-            journal=journal,
-            rounds=self._config.rounds,
+            feed=OpenDoor(),
+            log=log,
             clock=self._clock,
             retries=self._config.retries,
-            journal_progress=True,
             observers=(_careful(board),),
         )
-        now = self._clock.now()
-        loop.restore(self._fold(board, specs), now, self._store.drained())
-        loop.intake.fit_nodes(now)
-        journal.flush()
-        self._ask_again(loop, specs)
-        return loop, board
+        loop.resume(self._clock.now())
+        return Restored(loop, log, board, projection)
 
     def release(self, *, stop_jobs: bool) -> None:
         """Let go of the executor; its jobs run on unless they are to be stopped."""
@@ -120,92 +144,52 @@ class Recovery:
 
     def stop_running_jobs(self, loop: RoundLoop) -> None:
         """Every running job saves and gives up its GPUs; it goes on at the next start."""
-        loop.intake.preempt(loop.state.running(), self._clock.now())
+        loop.stop_all(self._clock.now())
         self.release(stop_jobs=True)
 
-    def _board_of_submissions(self) -> tuple[Board, dict[str, tuple[JobSpec, bool]]]:
-        board = Board(self._origin_unix)
-        board.set_drained(self._store.drained())
-        specs = {}
-        for job in self._store.jobs():
-            submission = submission_of(job)
-            spec = spec_of(job, submission, self._origin_unix)
-            board.add(job.number, spec, job.submitted_unix, cancelling=job.cancel_requested)
-            specs[job.id] = (spec, job.cancel_requested)
-        return board, specs
+    def _settle_settings(self, log: Log, executor: LiveExecutor, predictor: str) -> None:
+        """The first event of a journal, or how the settings differ from those in force.
 
-    def _run_started(self, journal: StoreJournal, executor: LiveExecutor) -> RunStarted:
-        """The first event of the journal; written now if the journal is empty.
-
-        Only then the executor must know its nodes. Later the journal knows some.
+        Only for a first event the executor must know its nodes. Later the journal knows some.
         """
-        config = self._config
-        first = next((event for _, event in self._store.events()), None)
-        if first is None:
+        config, run = self._config, log.state.run
+        if run is None:
             nodes = executor.nodes()
             if nodes is None:
                 raise ExecutorError(
                     f"executor {config.executor} cannot be reached: "
-                    f"{executor.away() or 'its engine does not answer'}. A first start needs it"
+                    f"{executor.away() or 'it does not answer'}. A first start needs it"
                 )
-            policy = policies.create(config.policy, seed=config.seed)
-            first = RunStarted(
-                0.0,
-                policy=config.policy,
-                predictor=config.predictor or policy.predictor,
-                trace="live",
-                nodes=nodes,
-                round_seconds=config.round_seconds,
-                restart_seconds=config.restart_seconds,
-                seed=config.seed,
-                version=__version__,
-                started_unix=self._origin_unix,
-            )
-            journal.append(first)
-            journal.flush()
-        if not isinstance(first, RunStarted):
-            raise JournalError(
-                f"{self._store.where}: a journal begins with a run-started event, "
-                f"this one with {first.kind}"
-            )
-        if first.round_seconds != config.round_seconds:
-            raise InputError(
-                f"the journal of this state directory has rounds of {first.round_seconds:g} s",
-                place="round_seconds",
-                value=config.round_seconds,
-                hint="Keep that, or begin with a new --state-dir",
-            )
-        return first
-
-    def _fold(self, board: Board, specs: dict[str, tuple[JobSpec, bool]]) -> Iterator[Event]:
-        """The journal for the loop, with the board looking on."""
-        batch: list[Event] = []
-        first = 1
-        for number, event in self._store.events():
-            if isinstance(event, JobSubmitted) and event.job.id not in specs:
-                raise JournalError(
-                    f"{self._store.where}, event {number}: job {event.job.id} was never submitted"
+            log.emit(
+                RunStarted(
+                    0.0,
+                    policy=config.policy,
+                    predictor=predictor,
+                    trace="live",
+                    nodes=nodes,
+                    round_seconds=config.round_seconds,
+                    restart_seconds=config.restart_seconds,
+                    seed=config.seed,
+                    version=__version__,
+                    started_unix=self._origin_unix,
+                    starts=config.starts,
                 )
-            yield event
-            batch.append(event)
-            if len(batch) == _BATCH:
-                board.apply(first, batch)
-                first, batch = number + 1, []
-        if batch:
-            board.apply(first, batch)
-
-    def _ask_again(self, loop: RoundLoop, specs: dict[str, tuple[JobSpec, bool]]) -> None:
-        table = loop.state.table
-        active = {table.specs[handle].id for handle in table.active.tolist()}
-        new = [spec for job, (spec, _) in specs.items() if table.find(job) is None]
-        expected = active | {spec.id for spec in new}
-        requests: list[Request] = [
-            CancelJob(job) for job, (_, cancel) in specs.items() if cancel and job in expected
-        ]
-        up = {node.id for node in loop.state.placer.nodes()}
-        drained = self._store.drained()
-        requests += [DrainNode(node) for node in sorted(drained & up)]
-        self._inbox.refill(new, requests)
+            )
+            log.flush()
+            return
+        wanted = SettingsChanged(
+            self._clock.now(),
+            policy=config.policy,
+            predictor=predictor,
+            round_seconds=config.round_seconds,
+            restart_seconds=config.restart_seconds,
+            seed=config.seed,
+            version=__version__,
+            starts=config.starts,
+        )
+        names = [name for name in SettingsChanged.__dataclass_fields__ if name != "time"]
+        if any(getattr(wanted, name) != getattr(run, name) for name in names):
+            log.emit(wanted)
 
 
 def _careful(board: Board) -> Callable[[View, Forecast, Decision], None]:

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from starlette.responses import StreamingResponse
 
 from shockwave.server.auth import operator
+from shockwave.server.door import SchedulerDoor
 from shockwave.server.event_stream import stream_events
 from shockwave.server.pages import NodeList, RoundPage, TenantList
-from shockwave.server.port import SchedulerPort
 from shockwave.server.problems import ProblemError, responses
 from shockwave.server.records import NodeRecord, PlanRecord
 from shockwave.server.routes_jobs import API, MAX_PAGE, Scheduler, document
@@ -40,9 +40,9 @@ NodeId = Annotated[
     response_model=PlanRecord,
     responses=responses(401, 403),
 )
-def get_plan(port: Scheduler) -> Response:
+def get_plan(door: Scheduler) -> Response:
     """Who runs, who waits, and the numbers behind both."""
-    return document(port.plan())
+    return document(door.plan())
 
 
 @router.get(
@@ -53,14 +53,14 @@ def get_plan(port: Scheduler) -> Response:
     responses=responses(401, 403, 422),
 )
 def list_rounds(
-    port: Scheduler,
+    door: Scheduler,
     after: Annotated[
         int, Query(ge=-1, le=_LARGEST, description="Only rounds after this number.")
     ] = -1,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
 ) -> Response:
     """Decisions in order, a page at a time."""
-    items = port.rounds(after=after, limit=limit)
+    items = door.rounds(after=after, limit=limit)
     following = items[-1].round if len(items) == limit else None
     return document(RoundPage.model_construct(items=items, next=following))
 
@@ -72,8 +72,8 @@ def list_rounds(
     response_model=NodeList,
     responses=responses(401, 403),
 )
-def list_nodes(port: Scheduler) -> Response:
-    return document(NodeList.model_construct(items=port.nodes()))
+def list_nodes(door: Scheduler) -> Response:
+    return document(NodeList.model_construct(items=door.nodes()))
 
 
 @router.post(
@@ -83,10 +83,10 @@ def list_nodes(port: Scheduler) -> Response:
     response_model=NodeRecord,
     responses=responses(401, 403, 404, 409, 422),
 )
-def drain_node(port: Scheduler, node: NodeId) -> Response:
+def drain_node(door: Scheduler, node: NodeId) -> Response:
     """Jobs on it are stopped with their usual grace, and nothing starts there again."""
-    _check_node(port, node)
-    return document(port.drain(node, resume=False))
+    _check_node(door, node)
+    return document(door.drain(node, resume=False))
 
 
 @router.post(
@@ -96,13 +96,13 @@ def drain_node(port: Scheduler, node: NodeId) -> Response:
     response_model=NodeRecord,
     responses=responses(401, 403, 404, 409, 422),
 )
-def resume_node(port: Scheduler, node: NodeId) -> Response:
-    _check_node(port, node)
-    return document(port.drain(node, resume=True))
+def resume_node(door: Scheduler, node: NodeId) -> Response:
+    _check_node(door, node)
+    return document(door.drain(node, resume=True))
 
 
-def _check_node(port: SchedulerPort, node: str) -> None:
-    if all(record.id != node for record in port.nodes()):
+def _check_node(door: SchedulerDoor, node: str) -> None:
+    if all(record.id != node for record in door.nodes()):
         raise ProblemError(404, "node-not-found", f"There is no node {node!r}.")
 
 
@@ -113,8 +113,8 @@ def _check_node(port: SchedulerPort, node: str) -> None:
     response_model=TenantList,
     responses=responses(401, 403),
 )
-def list_tenants(port: Scheduler) -> Response:
-    return document(TenantList.model_construct(items=port.tenants()))
+def list_tenants(door: Scheduler) -> Response:
+    return document(TenantList.model_construct(items=door.tenants()))
 
 
 @router.get(
@@ -132,7 +132,7 @@ def list_tenants(port: Scheduler) -> Response:
 )
 async def stream_journal(
     request: Request,
-    port: Scheduler,
+    door: Scheduler,
     after: Annotated[
         int, Query(ge=0, le=_LARGEST, description="Only events after this number.")
     ] = 0,
@@ -148,7 +148,7 @@ async def stream_journal(
     twice."""
     state = request.app.state
     events = stream_events(
-        port,
+        door,
         state.feed,
         state.closing,
         after=after if last_event_id is None else last_event_id,

@@ -26,9 +26,9 @@ async def is_alive() -> Response:
     response_model=Status,
     responses=responses(503),
 )
-def is_ready(port: Scheduler) -> Response:
+def is_ready(door: Scheduler) -> Response:
     """503 while it starts, and when the scheduler has stopped. Needs no token."""
-    ready, why = port.is_ready()
+    ready, why = door.is_ready()
     if not ready:
         raise ProblemError(503, "not-ready", why)
     return document(Status(status="ok", detail=why))

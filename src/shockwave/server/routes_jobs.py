@@ -9,9 +9,9 @@ from pydantic import BaseModel
 from starlette.responses import StreamingResponse
 
 from shockwave.server.auth import job_itself, operator, operator_or_job
+from shockwave.server.door import SchedulerDoor
 from shockwave.server.logs import follow_log, open_log, read_log
 from shockwave.server.pages import JobPage, Reports
-from shockwave.server.port import SchedulerPort
 from shockwave.server.problems import ProblemError, responses
 from shockwave.server.records import JobRecord, State, Submission, WhyRecord
 
@@ -21,13 +21,13 @@ OVER = ("finished", "failed", "cancelled")
 router = APIRouter(prefix=API, tags=["jobs"])
 
 
-async def scheduler(request: Request) -> SchedulerPort:
+async def scheduler(request: Request) -> SchedulerDoor:
     """The scheduler behind this application."""
-    port: SchedulerPort = request.app.state.port
-    return port
+    door: SchedulerDoor = request.app.state.door
+    return door
 
 
-Scheduler = Annotated[SchedulerPort, Depends(scheduler)]
+Scheduler = Annotated[SchedulerDoor, Depends(scheduler)]
 JobId = Annotated[
     str,
     Path(
@@ -43,9 +43,9 @@ def document(record: BaseModel, status: int = 200) -> Response:
     return Response(record.model_dump_json(), status, media_type="application/json")
 
 
-def existing(port: SchedulerPort, job: str) -> JobRecord:
+def existing(door: SchedulerDoor, job: str) -> JobRecord:
     """The job of that id or name. Raises a 404 where there is none."""
-    record = port.job(job)
+    record = door.job(job)
     if record is None:
         raise ProblemError(404, "job-not-found", f"There is no job {job!r}.")
     return record
@@ -64,7 +64,7 @@ def existing(port: SchedulerPort, job: str) -> JobRecord:
     },
 )
 def submit_job(
-    port: Scheduler,
+    door: Scheduler,
     submission: Submission,
     idempotency_key: Annotated[
         str | None,
@@ -78,7 +78,7 @@ def submit_job(
 ) -> Response:
     """The job is durable when this answers. With an `Idempotency-Key` that was seen before, the
     answer is the job of then; the same key with another job is an error."""
-    record, is_new = port.submit(submission, idempotency_key)
+    record, is_new = door.submit(submission, idempotency_key)
     response = document(record, 201 if is_new else 200)
     response.headers["Location"] = f"{API}/jobs/{record.id}"
     return response
@@ -93,7 +93,7 @@ def submit_job(
     responses=responses(401, 403, 422),
 )
 def list_jobs(
-    port: Scheduler,
+    door: Scheduler,
     state: Annotated[list[State] | None, Query(description="Only jobs in these states.")] = None,
     tenant: Annotated[str | None, Query(max_length=128)] = None,
     after: Annotated[
@@ -102,7 +102,7 @@ def list_jobs(
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
 ) -> Response:
     """Jobs in order of submission, a page at a time."""
-    items, following = port.jobs(
+    items, following = door.jobs(
         states=tuple(dict.fromkeys(state or ())), tenant=tenant, after=after, limit=limit
     )
     return document(JobPage.model_construct(items=items, next=following))
@@ -116,9 +116,9 @@ def list_jobs(
     dependencies=[Depends(operator_or_job)],
     responses=responses(401, 403, 404, 422),
 )
-def get_job(port: Scheduler, job: JobId) -> Response:
+def get_job(door: Scheduler, job: JobId) -> Response:
     """The record of one job. A job may look at itself with its own token."""
-    return document(existing(port, job))
+    return document(existing(door, job))
 
 
 @router.delete(
@@ -129,9 +129,9 @@ def get_job(port: Scheduler, job: JobId) -> Response:
     dependencies=[Depends(operator)],
     responses=responses(401, 403, 404, 409, 422),
 )
-def cancel_job(port: Scheduler, job: JobId) -> Response:
+def cancel_job(door: Scheduler, job: JobId) -> Response:
     """Takes the job back; what runs is stopped. A job that is over is a conflict."""
-    return document(port.cancel(existing(port, job).id))
+    return document(door.cancel(existing(door, job).id))
 
 
 @router.get(
@@ -142,9 +142,9 @@ def cancel_job(port: Scheduler, job: JobId) -> Response:
     dependencies=[Depends(operator)],
     responses=responses(401, 403, 404, 422),
 )
-def explain_job(port: Scheduler, job: JobId) -> Response:
+def explain_job(door: Scheduler, job: JobId) -> Response:
     """The numbers behind the last decision; of a job that failed, the end of its output too."""
-    return document(existing(port, job).why)
+    return document(existing(door, job).why)
 
 
 @router.get(
@@ -163,7 +163,7 @@ def explain_job(port: Scheduler, job: JobId) -> Response:
 )
 def read_job_log(
     request: Request,
-    port: Scheduler,
+    door: Scheduler,
     job: JobId,
     rank: Annotated[int, Query(ge=0, le=1_000_000, description="Of this process.")] = 0,
     tail: Annotated[
@@ -174,18 +174,18 @@ def read_job_log(
     ] = False,
 ) -> Response:
     """What the job wrote, as plain text."""
-    found = existing(port, job).id
+    found = existing(door, job).id
     headers = {"X-Content-Type-Options": "nosniff"}
     media_type = "text/plain; charset=utf-8"
     if follow:
         chunks = follow_log(
-            lambda: port.log_file(found, rank),
-            lambda: (record := port.job(found)) is None or record.state in OVER,
+            lambda: door.log_file(found, rank),
+            lambda: (record := door.job(found)) is None or record.state in OVER,
             request.app.state.closing,
             tail,
         )
         return StreamingResponse(chunks, media_type=media_type, headers=headers)
-    path = port.log_file(found, rank)
+    path = door.log_file(found, rank)
     file = None if path is None else open_log(path)
     if file is None:
         raise ProblemError(404, "log-not-found", f"Job {found} has no output of rank {rank} yet.")
@@ -201,8 +201,8 @@ def read_job_log(
     dependencies=[Depends(job_itself)],
     responses=responses(400, 401, 403, 404, 409, 413, 422),
 )
-def report_progress(port: Scheduler, job: JobId, batch: Reports) -> Response:
+def report_progress(door: Scheduler, job: JobId, batch: Reports) -> Response:
     """What the job did since it last reported, in order. Needs the token of this very job. A
     batch of an earlier launch is a conflict: another process carries the job now."""
-    port.report(existing(port, job).id, batch.generation, batch.reports)  # type: ignore[arg-type]
+    door.report(existing(door, job).id, batch.generation, batch.reports)  # type: ignore[arg-type]
     return Response(status_code=204)

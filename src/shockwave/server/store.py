@@ -1,27 +1,34 @@
-"""What survives: submissions, requests and the journal, in SQLite or PostgreSQL.
+"""What survives: the journal, in SQLite or PostgreSQL, and an index of jobs beside it.
 
-Three tables. ``meta`` says which schema this is and when the run's second 0 was, ``jobs``
-holds what people submitted, and ``events`` is the journal: append-only, numbered without
-gaps from 1. A number is given out by the one scheduler that writes; a second writer would
-collide with it and fail instead of mixing two histories.
+``meta`` says which schema this is and when the run's second 0 was. ``events`` is the journal:
+append-only, numbered without gaps; old events move to files (:mod:`shockwave.server.archive`).
+A number is given out by the one scheduler that writes; a second writer would collide with it
+and fail instead of mixing two histories. ``jobs`` is an index and no truth of its own: what was
+submitted, and the last facts of jobs that have ended, written in the same transaction as the
+events that say so. ``shockwave check`` rebuilds it and compares.
 """
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
-from shockwave.engine.journal import Journal
+from shockwave.engine.journal import event_of_line
 from shockwave.model.errors import InputError, JournalError
-from shockwave.model.events import Event, from_record, to_record
+from shockwave.model.event_records import to_record
+from shockwave.model.events import Event, JobChanged, JobSubmitted
+from shockwave.server import facts as facts_module
+from shockwave.server.archive import Archive
 from shockwave.server.database import clear_errors, connect, lock_database, shown_url
+from shockwave.server.facts import JobFacts
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+ACTIVE = "active"  # the state of a job in the index until it has ended
 _BATCH = 2_000  # rows that are read at once
 
 _metadata = sa.MetaData()
@@ -36,10 +43,13 @@ _jobs = sa.Table(
     _metadata,
     sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("id", sa.String(64), nullable=False, unique=True),
+    sa.Column("name", sa.String(128), nullable=False, index=True),
+    sa.Column("tenant", sa.String(128), nullable=False),
+    sa.Column("owner", sa.String(128), nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("key", sa.String(300), unique=True),
     sa.Column("submission", sa.Text, nullable=False),
-    sa.Column("submitted_unix", sa.Double, nullable=False),
-    sa.Column("idempotency_key", sa.String(256), unique=True),
-    sa.Column("cancel_requested", sa.Boolean, nullable=False, default=False),
+    sa.Column("facts", sa.Text),  # of a job that has ended
 )
 _events = sa.Table(
     "events",
@@ -47,21 +57,23 @@ _events = sa.Table(
     sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("time", sa.Double, nullable=False),
     sa.Column("kind", sa.String(32), nullable=False),
-    sa.Column("job", sa.String(64)),
     sa.Column("record", sa.Text, nullable=False),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class StoredJob:
-    """A submission as it was accepted. ``submission`` is JSON."""
+class IndexedJob:
+    """A row of the index of jobs. ``submission`` is JSON, ``facts`` those of an ended job."""
 
     number: int
     id: str
+    name: str
+    tenant: str
+    owner: str
+    state: str
+    key: str | None
     submission: str
-    submitted_unix: float
-    idempotency_key: str | None
-    cancel_requested: bool
+    facts: str | None
 
 
 class Store:
@@ -72,8 +84,9 @@ class Store:
     there, beside a scheduler that may be running on it.
     """
 
-    def __init__(self, url: str, *, only_read: bool = False) -> None:
+    def __init__(self, url: str, archive: Archive, *, only_read: bool = False) -> None:
         self.where = shown_url(url)
+        self.archive = archive
         self._engine = connect(url)
         self._writing = threading.Lock()
         self._lock: sa.Connection | None = None
@@ -99,15 +112,27 @@ class Store:
         with clear_errors(self.where):
             if not only_read:
                 self._lock = lock_database(self._engine, self.where)
-                _metadata.create_all(self._engine)
-            elif not sa.inspect(self._engine).has_table(_events.name):
+            is_new = not sa.inspect(self._engine).has_table(_meta.name)
+            if is_new and only_read:
                 raise InputError("not the database of a scheduler", source=self.where)
-        found = self.remember("schema_version", str(SCHEMA_VERSION))
+            if not is_new:
+                self._check_version()
+            if not only_read:
+                _metadata.create_all(self._engine)
+                self.remember("schema_version", str(SCHEMA_VERSION))
+
+    def _check_version(self) -> None:
+        wanted = sa.select(_meta.c.value).where(_meta.c.key == "schema_version")
+        with clear_errors(self.where), self._engine.connect() as connection:
+            found = connection.execute(wanted).scalar_one_or_none()
         if found != str(SCHEMA_VERSION):
+            newer = found is not None and found.isdigit() and int(found) > SCHEMA_VERSION
             raise InputError(
-                f"the database has schema version {found}, this program knows {SCHEMA_VERSION}",
+                f"the state has schema version {found}, this program knows {SCHEMA_VERSION}",
                 source=self.where,
-                hint="Use the version of shockwave that made it, or another state directory",
+                hint="Use a newer version of shockwave"
+                if newer
+                else "Use the version of shockwave that made it, or another state directory",
             )
 
     def close(self) -> None:
@@ -133,102 +158,142 @@ class Store:
         """When the run's second 0 was, in unix seconds: now, if this is the first start."""
         return float(self.remember("started_unix", repr(now_unix)))
 
-    def drained(self) -> frozenset[str]:
-        """Nodes that somebody wants to be empty."""
-        wanted = sa.select(_meta.c.key).where(_meta.c.key.like("drained:%"))
+    def started_unix(self) -> float:
+        """When the run's second 0 was; 0 before the first start."""
+        wanted = sa.select(_meta.c.value).where(_meta.c.key == "started_unix")
         with clear_errors(self.where), self._engine.connect() as connection:
-            return frozenset(
-                key.removeprefix("drained:") for key in connection.execute(wanted).scalars()
-            )
+            return float(connection.execute(wanted).scalar_one_or_none() or 0.0)
 
-    def set_drained(self, node: str, drained: bool) -> None:
-        key = f"drained:{node}"
-        with self._writing, clear_errors(self.where), self._engine.begin() as connection:
-            connection.execute(_meta.delete().where(_meta.c.key == key))
-            if drained:
-                connection.execute(_meta.insert().values(key=key, value="1"))
+    # The index of jobs.
 
-    # Submissions.
+    def job(self, job: str) -> IndexedJob | None:
+        return self._one_job(_jobs.c.id == job)
 
-    def add_job(
-        self,
-        submission: str,
-        submitted_unix: float,
-        idempotency_key: str | None,
-        name_job: Callable[[int], str],
-    ) -> tuple[StoredJob, bool]:
-        """A new job, and True; or the job that has this key already, and False."""
-        with self._writing, clear_errors(self.where), self._engine.begin() as connection:
-            if idempotency_key is not None:
-                earlier = connection.execute(
-                    sa.select(_jobs).where(_jobs.c.idempotency_key == idempotency_key)
-                ).one_or_none()
-                if earlier is not None:
-                    return StoredJob(*earlier), False
-            last = connection.execute(sa.select(sa.func.max(_jobs.c.number))).scalar_one()
-            number = (last or 0) + 1
-            job = StoredJob(
-                number, name_job(number), submission, submitted_unix, idempotency_key, False
-            )
-            connection.execute(
-                _jobs.insert().values(
-                    number=job.number,
-                    id=job.id,
-                    submission=job.submission,
-                    submitted_unix=job.submitted_unix,
-                    idempotency_key=job.idempotency_key,
-                    cancel_requested=False,
-                )
-            )
-            return job, True
+    def job_of_key(self, key: str) -> IndexedJob | None:
+        return self._one_job(_jobs.c.key == key)
 
-    def request_cancel(self, job: str) -> None:
-        with self._writing, clear_errors(self.where), self._engine.begin() as connection:
-            connection.execute(
-                _jobs.update().where(_jobs.c.id == job).values(cancel_requested=True)
-            )
-
-    def jobs(self) -> list[StoredJob]:
-        """All submissions, in order."""
+    def _one_job(self, condition: sa.ColumnElement[bool]) -> IndexedJob | None:
         with clear_errors(self.where), self._engine.connect() as connection:
-            rows = connection.execute(sa.select(_jobs).order_by(_jobs.c.number))
-            return [StoredJob(*row) for row in rows]
+            row = connection.execute(sa.select(_jobs).where(condition)).one_or_none()
+            return None if row is None else IndexedJob(*row)
 
-    def job(self, job: str) -> StoredJob | None:
+    def ids_of_name(self, name: str, limit: int = 10) -> list[str]:
+        """The latest jobs of that name, newest first."""
+        wanted = (
+            sa.select(_jobs.c.id)
+            .where(_jobs.c.name == name)
+            .order_by(_jobs.c.number.desc())
+            .limit(limit)
+        )
         with clear_errors(self.where), self._engine.connect() as connection:
-            row = connection.execute(sa.select(_jobs).where(_jobs.c.id == job)).one_or_none()
-            return None if row is None else StoredJob(*row)
+            return list(connection.execute(wanted).scalars())
+
+    def ended_jobs(
+        self, *, states: Sequence[str], tenant: str | None, after: int, limit: int
+    ) -> list[JobFacts]:
+        """Jobs that have ended, in order of submission from number ``after`` on."""
+        wanted = sa.select(_jobs.c.facts).where(_jobs.c.number > after, _jobs.c.state != ACTIVE)
+        if states:
+            wanted = wanted.where(_jobs.c.state.in_(states))
+        if tenant is not None:
+            wanted = wanted.where(_jobs.c.tenant == tenant)
+        wanted = wanted.order_by(_jobs.c.number).limit(limit)
+        with clear_errors(self.where), self._engine.connect() as connection:
+            texts = connection.execute(wanted).scalars().all()
+        return [facts_module.from_json(text) for text in texts]
+
+    def index(self, after: int = 0) -> Iterator[IndexedJob]:
+        """All rows of the index, in order of submission."""
+        while True:
+            wanted = sa.select(_jobs).where(_jobs.c.number > after).order_by(_jobs.c.number)
+            with clear_errors(self.where), self._engine.connect() as connection:
+                rows = connection.execute(wanted.limit(_BATCH)).all()
+            for row in rows:
+                yield IndexedJob(*row)
+            if len(rows) < _BATCH:
+                return
+            after = rows[-1].number
 
     # The journal.
 
-    def last_time(self) -> float:
-        """When the last event happened, in seconds of the run; 0 before the first."""
+    def last_event(self) -> tuple[int, float]:
+        """The number and the time of the last event; zeros before the first."""
+        wanted = sa.select(_events.c.seq, _events.c.time).order_by(_events.c.seq.desc()).limit(1)
         with clear_errors(self.where), self._engine.connect() as connection:
-            last = connection.execute(sa.select(sa.func.max(_events.c.time))).scalar_one()
-            return float(last or 0.0)
+            row = connection.execute(wanted).one_or_none()
+        return (self.archive.last, 0.0) if row is None else (int(row.seq), float(row.time))
 
-    def last_sequence_number(self) -> int:
-        with clear_errors(self.where), self._engine.connect() as connection:
-            last = connection.execute(sa.select(sa.func.max(_events.c.seq))).scalar_one()
-            return int(last or 0)
+    def append(
+        self, first: int, events: Sequence[Event], jobs_before: int, ended: Sequence[JobFacts]
+    ) -> None:
+        """Events with the numbers ``first, first + 1, ...`` and what the index has of them.
 
-    def append(self, first: int, events: Sequence[Event]) -> None:
-        """Events with the numbers ``first, first + 1, ...``, all of them or none."""
+        ``jobs_before`` were submitted before these events; ``ended`` are the jobs that end with
+        them. All of it or nothing.
+        """
         rows = [
             {
                 "seq": number,
                 "time": event.time,
                 "kind": event.kind,
-                "job": job_of(event),
                 "record": json.dumps(to_record(event), separators=(",", ":")),
             }
             for number, event in enumerate(events, start=first)
         ]
+        submitted = [event for event in events if isinstance(event, JobSubmitted)]
+        new = [indexed(number, e) for number, e in enumerate(submitted, start=jobs_before + 1)]
         with self._writing, clear_errors(self.where), self._engine.begin() as connection:
             connection.execute(_events.insert(), rows)
+            if new:
+                connection.execute(_jobs.insert(), new)
+            for event in events:
+                if isinstance(event, JobChanged):
+                    changed = {"name": event.job.name, "tenant": event.job.tenant}
+                    if event.submission is not None:
+                        changed["submission"] = event.submission
+                    connection.execute(
+                        _jobs.update().where(_jobs.c.id == event.job.id).values(changed)
+                    )
+            for facts in ended:
+                connection.execute(
+                    _jobs.update()
+                    .where(_jobs.c.number == facts.number)
+                    .values(state=facts.state, facts=facts_module.to_json(facts))
+                )
 
     def records(self, after: int, limit: int) -> list[tuple[int, dict[str, Any]]]:
         """Up to ``limit`` events with numbers above ``after``, as JSON types."""
+        found: list[tuple[int, dict[str, Any]]] = []
+        if after < self.archive.last:
+            for number, line in self.archive.lines(after):
+                found.append((number, json.loads(line)))
+                if len(found) == limit:
+                    return found
+            after = self.archive.last
+        rows = self._rows(after, limit - len(found))
+        return found + [(number, json.loads(record)) for number, record in rows]
+
+    def events(self, after: int = 0) -> Iterator[tuple[int, Event]]:
+        """The journal from a number on. Raises :class:`JournalError` that names what is damaged."""
+        last = after
+        for number, line in self._lines(after):
+            if number != last + 1:
+                raise JournalError(
+                    f"{self.where}: the journal lacks events {last + 1} to {number - 1}"
+                )
+            yield number, event_of_line(line, f"{self.where}, event {number}")
+            last = number
+
+    def _lines(self, after: int) -> Iterator[tuple[int, bytes]]:
+        if after < self.archive.last:
+            yield from self.archive.lines(after)
+            after = self.archive.last
+        while rows := self._rows(after, _BATCH):
+            for number, record in rows:
+                yield number, record.encode()
+            after = rows[-1][0]
+
+    def _rows(self, after: int, limit: int) -> list[tuple[int, str]]:
         wanted = (
             sa.select(_events.c.seq, _events.c.record)
             .where(_events.c.seq > after)
@@ -236,62 +301,70 @@ class Store:
             .limit(limit)
         )
         with clear_errors(self.where), self._engine.connect() as connection:
-            rows = connection.execute(wanted).all()
-        return [(int(seq), self._parsed(int(seq), record)) for seq, record in rows]
+            return [(int(row.seq), str(row.record)) for row in connection.execute(wanted)]
 
-    def events(self) -> Iterator[tuple[int, Event]]:
-        """The whole journal. Raises :class:`JournalError` that names what is damaged."""
-        last = 0
-        while batch := self.records(last, _BATCH):
-            for number, record in batch:
-                if number != last + 1:
-                    raise JournalError(
-                        f"{self.where}: the journal lacks events {last + 1} to {number - 1}"
-                    )
-                try:
-                    event = from_record(record)
-                except JournalError as error:
-                    raise JournalError(f"{self.where}, event {number}: {error}") from error
-                yield number, event
-                last = number
+    def events_since(self, seconds: float, kinds: Sequence[str]) -> list[Event]:
+        """Events of these kinds from a time on, as far as they are not archived yet."""
+        last, _ = self.last_event()
+        low, high = self.archive.last, last
+        with clear_errors(self.where), self._engine.connect() as connection:
+            while low < high:  # numbers grow with time, so the first one can be searched for
+                middle = (low + high) // 2
+                wanted = sa.select(_events.c.time).where(_events.c.seq == middle + 1)
+                if connection.execute(wanted).scalar_one() < seconds:
+                    low = middle + 1
+                else:
+                    high = middle
+            found = sa.select(_events.c.seq, _events.c.record).where(
+                _events.c.seq > low, _events.c.kind.in_(kinds)
+            )
+            rows = connection.execute(found.order_by(_events.c.seq)).all()
+        return [
+            event_of_line(row.record.encode(), f"{self.where}, event {row.seq}") for row in rows
+        ]
 
-    def _parsed(self, number: int, record: str) -> dict[str, Any]:
-        try:
-            parsed = json.loads(record)
-        except ValueError as error:
-            raise JournalError(f"{self.where}, event {number}: not JSON ({error})") from error
-        if not isinstance(parsed, dict):
-            raise JournalError(f"{self.where}, event {number}: not an event: {record[:80]}")
-        return parsed
+    def archive_events(self, before_seconds: float, up_to: int) -> int:
+        """Moves events older than a time, and numbered ``up_to`` at most, to the archive.
+
+        Returns how many. Interrupted at any point it loses nothing: events are deleted here
+        when their file is complete, and read from there as soon as it is.
+        """
+        self._forget_archived()
+        moved = 0
+        while True:
+            wanted = (
+                sa.select(_events.c.seq, _events.c.record)
+                .where(
+                    _events.c.seq > self.archive.last,
+                    _events.c.seq <= up_to,
+                    _events.c.time < before_seconds,
+                )
+                .order_by(_events.c.seq)
+                .limit(self.archive.segment_events)
+            )
+            with clear_errors(self.where), self._engine.connect() as connection:
+                rows = connection.execute(wanted).all()
+            if len(rows) < self.archive.segment_events:
+                return moved
+            self.archive.add(int(rows[0].seq), [str(row.record) for row in rows])
+            self._forget_archived()
+            moved += len(rows)
+
+    def _forget_archived(self) -> None:
+        with self._writing, clear_errors(self.where), self._engine.begin() as connection:
+            connection.execute(_events.delete().where(_events.c.seq <= self.archive.last))
 
 
-def job_of(event: Event) -> str | None:
-    """The id of the job that an event is about."""
-    job = getattr(event, "job", None)
-    return job if isinstance(job, str) or job is None else str(job.id)
-
-
-# Told what has become durable: the number of the first event, and the events.
-Listener = Callable[[int, Sequence[Event]], None]
-
-
-class StoreJournal(Journal):
-    """Collects events; a flush makes them durable in one transaction and tells the listener."""
-
-    def __init__(self, store: Store, listener: Listener) -> None:
-        self._store = store
-        self._listener = listener
-        self._waiting: list[Event] = []
-        self._last = store.last_sequence_number()
-
-    def append(self, event: Event) -> None:
-        self._waiting.append(event)
-
-    def flush(self) -> None:
-        if not self._waiting:
-            return
-        first, events = self._last + 1, self._waiting
-        self._store.append(first, events)
-        self._last += len(events)
-        self._waiting = []
-        self._listener(first, events)
+def indexed(number: int, event: JobSubmitted) -> dict[str, Any]:
+    """The row of the index that a submission makes."""
+    job = event.job
+    return {
+        "number": number,
+        "id": job.id,
+        "name": job.name,
+        "tenant": job.tenant,
+        "owner": job.owner,
+        "state": ACTIVE,
+        "key": event.key,
+        "submission": event.submission or "{}",
+    }

@@ -13,11 +13,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from shockwave.executors.live import EXECUTORS
 from shockwave.model.command import Command
 from shockwave.model.errors import InputError, JournalError
 from shockwave.model.job import JobSpec
+from shockwave.server.job_sections import check_for_executor
 from shockwave.server.records import Submission
-from shockwave.server.store import StoredJob
 
 SECRET_FILE = "secret"
 _ALPHABET = "23456789abcdefghjkmnpqrstvwxyz"  # nothing that looks like something else
@@ -39,12 +40,7 @@ def checked(submission: Submission, *, gpus: int, executor: str) -> Submission:
 
     ``gpus`` are those of the cluster, ``executor`` what runs its jobs.
     """
-    if submission.slurm is not None and executor != "slurm":
-        raise InputError(
-            f"this scheduler runs jobs by its {executor} executor, not by Slurm",
-            place="slurm",
-            hint="Leave out the options of Slurm",
-        )
+    check_for_executor(submission.sections, EXECUTORS.load(executor))
     if submission.gpus > gpus:
         raise InputError(
             f"the cluster has {gpus} GPU slots, the job needs more at once",
@@ -84,21 +80,21 @@ def _check_configurations(submission: Submission) -> None:
             raise InputError("is not one of batch_sizes", place="epoch_seconds", value=size)
 
 
-def submission_of(job: StoredJob) -> Submission:
+def submission_of(job: str, text: str) -> Submission:
     """What was submitted. Raises :class:`JournalError` if the store is damaged."""
     try:
-        return Submission.model_validate_json(job.submission)
+        return Submission.model_validate_json(text)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]["msg"]
-        raise JournalError(f"the submission of job {job.id} cannot be read: {problem}") from error
+        raise JournalError(f"the submission of job {job} cannot be read: {problem}") from error
 
 
-def spec_of(job: StoredJob, submission: Submission, origin_unix: float) -> JobSpec:
+def spec_of(job: str, arrival_seconds: float, submission: Submission) -> JobSpec:
     """What the scheduler may know about the job."""
     profile = submission.epoch_seconds
     return JobSpec(
-        id=job.id,
-        arrival_seconds=max(0.0, job.submitted_unix - origin_unix),
+        id=job,
+        arrival_seconds=arrival_seconds,
         gpus=submission.gpus,
         epochs=submission.epochs,
         configurations=tuple(submission.batch_sizes),
@@ -151,5 +147,9 @@ def command_of(submission: Submission, token: str) -> Command:
         argv=tuple(submission.command),
         workdir=submission.workdir,
         env={**submission.env, "SHOCKWAVE_TOKEN": token},
-        options={} if submission.slurm is None else submission.slurm.given(),
+        options={
+            name: str(value)
+            for section in submission.sections.values()  # one at most, the executor's
+            for name, value in section.items()
+        },
     )

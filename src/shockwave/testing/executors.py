@@ -9,13 +9,14 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
-from shockwave.engine.executor import Executor, Launch, Poll, Signal
+from shockwave.engine.executor import Executor, Launch
 from shockwave.model.events import (
     Event,
     JobFinished,
     JobStopped,
     NodeDown,
     Placement,
+    Progressed,
     RegimeChanged,
     StopReason,
 )
@@ -115,14 +116,14 @@ class ExecutorContract(ABC):
         watch.launch([self._order(first), self._order(second, handle=1, slots=(1,))])
         watch.until_finished([first, second])
         # Both are seen to run at once, not one after the other.
-        assert any(len(poll.progress.handle) == 2 for poll in watch.polls)
+        assert any(len(told.handle) == 2 for told in watch.progress)
 
     def test_a_gang_larger_than_a_node_runs(self) -> None:
         made = self.make_with_wide_gang() or pytest.skip("gangs stay on one node")
         executor, job, placement = made
         assert len(placement) > 1
         watch = self._watch(executor)
-        watch.launch([Launch(0, job, placement, 1, self.step)])
+        watch.launch([Launch(0, job, placement, 1)])
         watch.until_finished([job])
 
     def test_output_is_kept(self) -> None:
@@ -134,27 +135,19 @@ class ExecutorContract(ABC):
             pytest.skip("output is not kept")
         assert text
 
-    # Leases.
+    # Going on and stopping.
 
-    def test_renewing_a_lease_does_not_restart_the_job(self) -> None:
+    def test_a_job_that_is_left_alone_is_not_restarted(self) -> None:
         executor, (first, _) = self.make()
         watch = self._launch(executor, first)
         for _ in range(3):
-            watch.poll()  # and renew
+            watch.poll()
         productive = watch.total("productive_seconds")
         held = watch.total("held_seconds")
         assert not watch.of(JobStopped)
         if self.exact:
             assert productive >= held - 1.5 * self.restart_seconds
         watch.until_finished([first])
-
-    def test_a_job_that_is_told_to_save_goes_on(self) -> None:
-        executor, (first, _) = self.make()
-        watch = self._launch(executor, first)
-        watch.until(lambda: watch.epochs(0) >= 1)
-        executor.signal(np.array([0]), Signal.CHECKPOINT, watch.lease_end)
-        watch.until_finished([first])
-        assert not watch.of(JobStopped)
 
     def test_a_stopped_job_makes_no_progress_and_goes_on_where_it_stopped(self) -> None:
         executor, (first, _) = self.make()
@@ -190,7 +183,6 @@ class ExecutorContract(ABC):
         executor, (first, second) = self.make()
         watch = self._launch(executor, first)
         watch.until_finished([first])
-        executor.signal(np.array([0]), Signal.RENEW, watch.lease_end)
         executor.stop(np.array([0]))
         watch.launch([self._order(second, handle=1)])
         watch.until_finished([second])
@@ -207,7 +199,7 @@ class ExecutorContract(ABC):
         assert 0 < crash.epochs_done < first.epochs
         assert watch.epochs(0) == crash.epochs_done
         watch.poll()
-        assert len(watch.polls[-1].progress.handle) == 0  # it holds nothing any more
+        assert len(watch.progress[-1].handle) == 0  # it holds nothing any more
         watch.launch([self._order(first, attempt=2)])
         watch.until_finished([first])
         assert len(watch.of(JobStopped)) == 1
@@ -229,7 +221,7 @@ class ExecutorContract(ABC):
         watch = self._launch(executor, first)
         watch.until(lambda: watch.epochs(0) >= 1)
         back = self.restarted(executor) or pytest.skip("it does not outlive the scheduler")
-        again = self._watch(back, start=len(watch.polls))
+        again = self._watch(back, start=len(watch.progress))
         back.adopt([self._order(first)])
         again.until_finished([first])
         assert not again.of(JobStopped)
@@ -241,7 +233,7 @@ class ExecutorContract(ABC):
         watch = self._launch(executor, first)
         watch.until(lambda: watch.epochs(0) > 0)
         back = self.restarted(executor) or pytest.skip("it does not outlive the scheduler")
-        again = self._watch(back, start=len(watch.polls))
+        again = self._watch(back, start=len(watch.progress))
         back.adopt([self._order(first), self._order(second, handle=1, slots=(1,))])
         again.until(lambda: bool(again.of(JobStopped)))
         (stop,) = again.of(JobStopped)
@@ -260,7 +252,7 @@ class ExecutorContract(ABC):
         slots: tuple[int, ...] = (0,),
         attempt: int = 1,
     ) -> Launch:
-        return Launch(handle, job, self.placement(slots), attempt, self.step)
+        return Launch(handle, job, self.placement(slots), attempt)
 
     def _watch(self, executor: Executor, start: int = 0) -> Watch:
         return Watch(executor, self.step, self.most_rounds, start)
@@ -272,19 +264,15 @@ class ExecutorContract(ABC):
 
 
 class Watch:
-    """Polls an executor round by round, renews every lease, and keeps what it was told."""
+    """Polls an executor round by round and keeps what it was told."""
 
     def __init__(self, executor: Executor, step: float, most_rounds: int, start: int = 0) -> None:
         self.executor = executor
-        self.polls: list[Poll] = []
+        self.progress: list[Progressed] = []  # one of every poll
         self.events: list[Event] = []
         self._step = step
         self._most_rounds = most_rounds
         self._round = start
-
-    @property
-    def lease_end(self) -> float:
-        return (self._round + 1) * self._step
 
     def launch(self, orders: Sequence[Launch]) -> None:
         self.executor.launch(orders)
@@ -292,10 +280,8 @@ class Watch:
     def poll(self) -> None:
         """One more round."""
         self._round += 1
-        poll = self.executor.poll(self._round * self._step)
-        self.polls.append(poll)
-        self.events += poll.events
-        self.executor.signal(poll.progress.handle, Signal.RENEW, self.lease_end)
+        self.events += self.executor.poll(self._round * self._step)
+        self.progress.append(self.executor.progress())
 
     def until(self, happened: Callable[[], bool]) -> None:
         for _ in range(self._most_rounds):
@@ -315,8 +301,8 @@ class Watch:
         """What each poll told of a job's epochs."""
         return [
             float(done)
-            for poll in self.polls
-            for row, done in zip(poll.progress.handle, poll.progress.epochs_done, strict=True)
+            for told in self.progress
+            for row, done in zip(told.handle, told.epochs_done, strict=True)
             if row == handle
         ]
 
@@ -326,4 +312,4 @@ class Watch:
 
     def total(self, column: str) -> float:
         """The sum of a column of progress over all polls."""
-        return sum(float(getattr(poll.progress, column).sum()) for poll in self.polls)
+        return sum(float(getattr(told, column).sum()) for told in self.progress)

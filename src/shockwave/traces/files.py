@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 from shockwave.model.errors import InputError, TraceError
-from shockwave.model.files import atomic_writer
+from shockwave.protocol.files import atomic_writer
 
 COMPRESSED_SUFFIXES = (".gz", ".zst", ".bz2", ".xz")
 LONGEST_LINE = 64 * 2**20  # bytes; what is longer is no text

@@ -13,13 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from shockwave.model.errors import JournalError, TraceError
-from shockwave.model.events import (
-    Event,
-    JobFinished,
-    JobSubmitted,
-    RegimeChanged,
-    from_record,
-)
+from shockwave.model.event_records import from_record
+from shockwave.model.events import Event, JobFinished, JobSubmitted, RegimeChanged
 from shockwave.model.job import Adaptation, JobSpec, Regime, TraceJob
 from shockwave.traces.base import Rejects, RowError, Sample
 from shockwave.traces.files import text_lines

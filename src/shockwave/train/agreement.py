@@ -16,34 +16,24 @@ signal or a lease by itself: what one rank wants becomes what all ranks do, at t
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
-from shockwave.model.files import atomic_writer
+from shockwave.protocol.files import read_json, write_json
+from shockwave.protocol.paths import JobPaths
 from shockwave.train.errors import RankLost
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Wishes:
-    """What a rank wants, or what all ranks agreed on."""
-
-    stop: bool = False
-    checkpoint: bool = False
-
-
 class CollectiveAgreement:
-    """Combines the wishes of all ranks of an initialised ``torch.distributed``.
+    """Asks all ranks of an initialised ``torch.distributed``.
 
     Every rank must call :meth:`agree` at the same steps. ``timeout`` bounds how long a rank
     waits for the slowest one, for example while rank 0 evaluates.
@@ -64,22 +54,21 @@ class CollectiveAgreement:
             and distributed.get_world_size() > 1
         )
 
-    def agree(self, own: Wishes) -> Wishes:
-        """What any rank wants. Raises :class:`RankLost` if a rank is gone."""
+    def agree(self, own: bool) -> bool:
+        """Whether any rank wants to stop. Raises :class:`RankLost` if a rank is gone."""
         import torch
         import torch.distributed as distributed
 
-        flags = torch.tensor([own.stop, own.checkpoint], dtype=torch.int32)
+        flag = torch.tensor([own], dtype=torch.int32)
         try:
             if self._group is None:
                 self._group = distributed.new_group(backend="gloo", timeout=self._timeout)
-            distributed.all_reduce(flags, op=distributed.ReduceOp.MAX, group=self._group)
+            distributed.all_reduce(flag, op=distributed.ReduceOp.MAX, group=self._group)
         except RuntimeError as error:
             raise RankLost(
                 f"the ranks could not agree whether to go on, one is gone or stuck: {error}"
             ) from error
-        stop, checkpoint = flags.tolist()
-        return Wishes(bool(stop), bool(checkpoint))
+        return bool(flag.item())
 
 
 class FileAgreement:
@@ -91,15 +80,15 @@ class FileAgreement:
 
     def __init__(
         self,
-        directory: Path,
+        paths: JobPaths,
         *,
         generation: int,
         rank: int,
         patience_seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._announcement = directory / f"stop-{generation}.json"
-        self._request = directory / f"stop-{generation}.request"
+        self._announcement = paths.stop_file(generation)
+        self._request = paths.stop_request(generation)
         self._rank = rank
         self._patience_seconds = patience_seconds
         self._clock = clock
@@ -107,31 +96,29 @@ class FileAgreement:
         self._stop_at: int | None = None
         self._asked_at: float | None = None
 
-    def agree(self, own: Wishes) -> Wishes:
-        """Whether this call is the one to stop at. Checkpoints need no agreement here."""
+    def agree(self, own: bool) -> bool:
+        """Whether this call is the one to stop at."""
         self._calls += 1
         if self._stop_at is None:
             if self._rank == 0:
-                self._announce(own.stop)
+                self._announce(own)
             else:
-                self._look(own.stop)
-        stop = self._stop_at is not None and self._calls >= self._stop_at
-        return Wishes(stop, own.checkpoint)
+                self._look(own)
+        return self._stop_at is not None and self._calls >= self._stop_at
 
     def _announce(self, wanted: bool) -> None:
         if wanted or self._request.exists():
             self._stop_at = self._calls + 1
             try:
-                with atomic_writer(self._announcement) as file:
-                    json.dump({"call": self._stop_at}, file)
+                write_json(self._announcement, {"call": self._stop_at})
             except OSError as error:  # the others lose patience and stop a little later
                 logger.warning("the common stop could not be announced: %s", error)
 
     def _look(self, wanted: bool) -> None:
-        with suppress(FileNotFoundError):
-            # Opened rather than stat'ed: network file systems cache attributes for seconds.
-            with self._announcement.open(encoding="utf-8") as file:
-                self._stop_at = int(json.load(file)["call"])
+        # Opened rather than stat'ed: network file systems cache attributes for seconds.
+        announced = read_json(self._announcement)
+        if announced is not None:
+            self._stop_at = int(announced["call"])
             return
         if not wanted:
             return

@@ -19,36 +19,17 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from shockwave.model.errors import InputError
+from shockwave.protocol.files import atomic_bytes
+from shockwave.protocol.paths import CheckpointName, checkpoints_in
 from shockwave.train.codecs import Codec, FolderCodec, NumpyCodec, TorchCodec, codec_name_for
 from shockwave.train.container import Contents, Damaged, HashingWriter, open_payload, verify
 from shockwave.train.errors import CheckpointError, Fenced
 
 logger = logging.getLogger(__name__)
 
-_NAME = re.compile(r"ckpt-g(\d+)-e(\d+)-(\d+)\.ckpt")
 _TEMPORARY = re.compile(r"\.ckpt-g(\d+)-.*\.tmp")
 _WORKING_FOLDER = re.compile(r"\.(?:restored|scratch)-g(\d+)")
 _LISTING_ATTEMPTS = 5
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class CheckpointName:
-    """``ckpt-g<generation>-e<epoch>-<number>.ckpt``; ordered from oldest to newest."""
-
-    generation: int
-    number: int
-    epoch: int
-
-    def __str__(self) -> str:
-        return f"ckpt-g{self.generation}-e{self.epoch}-{self.number}.ckpt"
-
-    @classmethod
-    def parse(cls, name: str) -> CheckpointName | None:
-        match = _NAME.fullmatch(name)
-        if match is None:
-            return None
-        generation, epoch, number = map(int, match.groups())
-        return cls(generation, number, epoch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,21 +90,16 @@ class CheckpointStore:
         names = self._names()
         own = [name.number for name in names if name.generation == self.generation]
         name = CheckpointName(self.generation, max(own, default=0) + 1, epoch)
-        temporary = self.folder / f".{name}.{os.getpid()}.tmp"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            _write(temporary, codec, state, about)
-            self._refuse_if_replaced()
-            os.replace(temporary, self.folder / str(name))
-            _sync_folder(self.folder)
+            path = self.folder / str(name)
+            with atomic_bytes(path, check=self._refuse_if_replaced) as file:
+                _encode(file, codec, state, about)
         except OSError as error:
             raise CheckpointError(
                 f"checkpoint {self.folder / str(name)} could not be written: {error.strerror}. "
                 "The older checkpoints are intact; free some space or choose another folder"
             ) from error
-        finally:
-            with suppress(OSError):
-                temporary.unlink()
         self._known_whole.add(name)
         self._remove_old()
         return self.folder / str(name)
@@ -179,12 +155,7 @@ class CheckpointStore:
 
     def _names(self) -> list[CheckpointName]:
         """Newest first."""
-        try:
-            entries = os.listdir(self.folder)
-        except FileNotFoundError:
-            return []
-        parsed = (CheckpointName.parse(entry) for entry in entries)
-        return sorted((name for name in parsed if name is not None), reverse=True)
+        return checkpoints_in(self.folder)
 
     def _refuse_if_replaced(self) -> None:
         self._fence()
@@ -221,24 +192,12 @@ class CheckpointStore:
         return name in self._known_whole
 
 
-def _write(path: Path, codec: Codec, state: Any, about: Mapping[str, object]) -> None:
-    with path.open("wb") as file:
-        writer = HashingWriter(file)
-        try:
-            codec.encode(state, cast("BinaryIO", writer))
-        except Exception:
-            if writer.failure is not None:
-                raise writer.failure from None  # native code hides what the disk said
-            raise
-        writer.finish(about)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    """Makes the rename itself durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def _encode(file: BinaryIO, codec: Codec, state: Any, about: Mapping[str, object]) -> None:
+    writer = HashingWriter(file)
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        codec.encode(state, cast("BinaryIO", writer))
+    except Exception:
+        if writer.failure is not None:
+            raise writer.failure from None  # native code hides what the disk said
+        raise
+    writer.finish(about)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shockwave.model.errors import InputError
+from shockwave.protocol import VERSION
+from shockwave.protocol import environment as names
 
 DEFAULT_GRACE_SECONDS = 30.0
 
@@ -30,36 +32,45 @@ class JobEnvironment:
     @classmethod
     def read(cls, variables: Mapping[str, str]) -> JobEnvironment:
         """Reads and checks the variables. Raises :class:`InputError` naming the bad one."""
-        job = variables.get("SHOCKWAVE_JOB") or None
-        world_size = _integer(variables, "WORLD_SIZE", default=1, least=1)
-        rank = _integer(variables, "RANK", default=0, least=0)
+        job = variables.get(names.JOB) or None
+        world_size = _integer(variables, names.WORLD_SIZE, default=1, least=1)
+        rank = _integer(variables, names.RANK, default=0, least=0)
         if rank >= world_size:
             raise InputError(
-                f"must be below WORLD_SIZE, {world_size}",
+                f"must be below {names.WORLD_SIZE}, {world_size}",
                 source="environment",
-                place="RANK",
+                place=names.RANK,
                 value=rank,
+            )
+        version = _integer(variables, names.PROTOCOL, default=VERSION, least=1)
+        if version > VERSION:
+            raise InputError(
+                f"this Shockwave understands {VERSION} and nothing later",
+                source="environment",
+                place=names.PROTOCOL,
+                value=version,
+                hint="Install for the job what the scheduler runs, or something newer",
             )
         return cls(
             job=job,
-            generation=_integer(variables, "SHOCKWAVE_GENERATION", default=1, least=0),
+            generation=_integer(variables, names.GENERATION, default=1, least=0),
             directory=_directory(variables) if job else None,
-            grace_seconds=_seconds(variables, "SHOCKWAVE_GRACE_SECONDS", DEFAULT_GRACE_SECONDS),
+            grace_seconds=_seconds(variables, names.GRACE_SECONDS, DEFAULT_GRACE_SECONDS),
             rank=rank,
-            local_rank=_integer(variables, "LOCAL_RANK", default=rank, least=0),
+            local_rank=_integer(variables, names.LOCAL_RANK, default=rank, least=0),
             world_size=world_size,
         )
 
 
 def _directory(variables: Mapping[str, str]) -> Path:
-    given = variables.get("SHOCKWAVE_DIR", "")
+    given = variables.get(names.DIRECTORY, "")
     if not given or not Path(given).is_dir():
         raise InputError(
-            "must name the job's directory when SHOCKWAVE_JOB is set",
+            f"must name the job's directory when {names.JOB} is set",
             source="environment",
-            place="SHOCKWAVE_DIR",
+            place=names.DIRECTORY,
             value=given,
-            hint="Unset SHOCKWAVE_JOB to train without a scheduler",
+            hint=f"Unset {names.JOB} to train without a scheduler",
         )
     return Path(given)
 

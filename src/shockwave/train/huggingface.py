@@ -99,10 +99,8 @@ def session_callback(session: Session) -> TrainerCallback:
             session.save(Path(args.output_dir or ".") / f"checkpoint-{state.global_step}")
 
         def _save_if_asked(self, control: TrainerControl) -> TrainerControl:
-            stop = session.should_stop()
-            if stop or session.checkpoint_requested():
+            if session.should_stop():
                 control.should_save = True
-            if stop:
                 control.should_training_stop = True
             return control
 

@@ -82,14 +82,12 @@ def session_callback(session: Session, *, loss_name: str = "loss") -> Callback:
             self._save_if_asked(trainer)
 
         def _save_if_asked(self, trainer: Trainer) -> None:
-            stop = session.should_stop()
-            if stop or session.checkpoint_requested():
+            if session.should_stop():
                 folder = session.scratch_folder
                 trainer.save_checkpoint(folder / _FILE_NAME)
                 session.save(folder)
                 if session.rank == 0:
                     shutil.rmtree(folder, ignore_errors=True)
-            if stop:
                 trainer.fit_loop.min_epochs = None  # they hold over all launches, not for each
                 trainer.fit_loop.epoch_loop.min_steps = None
                 trainer.should_stop = True

@@ -7,10 +7,8 @@ The same loop runs under the scheduler and without it::
         for epoch in range(job.epochs_done, 20):
             loss = train_one_epoch(state)
             job.report(epoch + 1, batch_size=32, samples=50_000, loss=loss)
-            stop = job.should_stop()
-            if stop or job.checkpoint_requested():
-                job.save(state)
-            if stop:
+            job.save(state)
+            if job.should_stop():
                 break
 """
 
@@ -26,13 +24,14 @@ from pathlib import Path
 from typing import Any, SupportsFloat
 
 from shockwave.model.errors import InputError
-from shockwave.train.agreement import CollectiveAgreement, FileAgreement, Wishes
+from shockwave.protocol.lease import LeaseFile
+from shockwave.protocol.paths import JobPaths
+from shockwave.protocol.reports import ReportWriter
+from shockwave.train.agreement import CollectiveAgreement, FileAgreement
 from shockwave.train.checkpoints import CheckpointStore
 from shockwave.train.codecs import Codec
 from shockwave.train.environment import JobEnvironment
 from shockwave.train.errors import Fenced
-from shockwave.train.lease import Lease, LeaseFile
-from shockwave.train.reports import ReportLog
 from shockwave.train.signals import StopSignals
 
 Clock = Callable[[], float]
@@ -105,14 +104,14 @@ class Session:
         self._agree_every = agree_every
         self._wall_clock = wall_clock
         self._steady_clock = steady_clock
-        directory = who.directory
+        paths = None if who.directory is None else JobPaths(who.directory)
         self._lease: LeaseFile | None = None
         self._by_file: FileAgreement | None = None
-        if directory is not None:
-            self._lease = LeaseFile(directory / "lease.json", clock=steady_clock)
+        if paths is not None:
+            self._lease = LeaseFile(paths.lease_file, clock=steady_clock)
             if who.world_size > 1:
                 self._by_file = FileAgreement(
-                    directory,
+                    paths,
                     generation=who.generation,
                     rank=who.rank,
                     patience_seconds=who.grace_seconds / 2,
@@ -120,23 +119,19 @@ class Session:
                 )
         self._collective = CollectiveAgreement()
         self._store = CheckpointStore(
-            checkpoints if directory is None else directory / "checkpoints",
-            generation=None if directory is None else who.generation,
+            checkpoints if paths is None else paths.checkpoints,
+            generation=None if paths is None else who.generation,
             codec=codec,
             fence=self._refuse_if_fenced,
         )
-        self._reports = ReportLog(
-            directory / f"reports-{who.generation}.jsonl"
-            if directory is not None and who.rank == 0
-            else None
+        self._reports = ReportWriter(
+            paths.reports(who.generation) if paths is not None and who.rank == 0 else None
         )
         # Ctrl-C belongs to a person at a terminal; the scheduler only ever sends SIGTERM.
-        asked_by = (signal.SIGTERM, signal.SIGINT) if directory is None else (signal.SIGTERM,)
+        asked_by = (signal.SIGTERM, signal.SIGINT) if paths is None else (signal.SIGTERM,)
         self._signals = StopSignals(asked_by)
         self._calls = 0
         self._stopping = False
-        self._checkpoint_agreed = False
-        self._checkpoints_answered = 0
         self._started = False
         self._epochs_done = 0
         self._epoch_began = steady_clock()
@@ -198,30 +193,16 @@ class Session:
         if self._stopping:
             return True
         self._calls += 1
-        own = Wishes(self._stop_wanted(), self._checkpoint_wanted())
+        own = self._stop_wanted()
         if CollectiveAgreement.available():
             if self._calls % self._agree_every:
                 return False
-            agreed = self._collective.agree(own)
-            self._checkpoint_agreed |= agreed.checkpoint
-            if agreed.checkpoint:
-                self._note_checkpoint_requests()
+            self._stopping = self._collective.agree(own)
         elif self._by_file is not None:
-            agreed = self._by_file.agree(own)
+            self._stopping = self._by_file.agree(own)
         else:
-            agreed = own
-        self._stopping = agreed.stop
+            self._stopping = own
         return self._stopping
-
-    def checkpoint_requested(self) -> bool:
-        """Whether the scheduler wants a checkpoint and the job to go on.
-
-        Connected ranks get the same answer: what they agreed on in :meth:`should_stop`. It
-        stands until the next :meth:`save`.
-        """
-        if CollectiveAgreement.available():
-            return self._checkpoint_agreed
-        return self._checkpoint_wanted()
 
     def report(self, epoch: int, batch_size: int, samples: int, loss: SupportsFloat) -> None:
         """Tells the scheduler that ``epoch`` epochs are done in total; only rank 0 writes.
@@ -270,8 +251,6 @@ class Session:
         :class:`~shockwave.train.errors.CheckpointError`; the older checkpoints stay intact.
         """
         self._refuse_if_fenced()
-        self._checkpoint_agreed = False
-        self._note_checkpoint_requests()
         if self.rank != 0:
             return None
         facts = {
@@ -279,7 +258,10 @@ class Session:
             "seconds_into_epoch": round(self._steady_clock() - self._epoch_began, 6),
             "saved_at": self._wall_clock(),
         }
-        return self._store.save(state, epoch=self._epochs_done, facts=facts)
+        path = self._store.save(state, epoch=self._epochs_done, facts=facts)
+        self._ensure_started()
+        self._write("saved")
+        return path
 
     def load(self) -> Any | None:
         """The state of the newest checkpoint that is whole, or None; on every rank.
@@ -317,37 +299,18 @@ class Session:
         if self.rank == 0:
             shutil.rmtree(self.scratch_folder, ignore_errors=True)
 
-    def _own_lease(self) -> Lease | None:
-        """The lease of this launch; one that an earlier launch left behind says nothing."""
-        lease = None if self._lease is None else self._lease.glance()
-        return lease if lease is not None and lease.generation == self._who.generation else None
-
     def _stop_wanted(self) -> bool:
-        if self._signals.received:
-            return True
+        """A replaced launch stops like any other: its ranks agree, and its save() is refused.
+
+        Raising here instead would leave the other ranks waiting.
+        """
         lease = None if self._lease is None else self._lease.glance()
-        if lease is None:
-            return False
-        # A replaced launch stops through the agreement too: raising here would leave the other
-        # ranks waiting. Its save() raises Fenced.
-        replaced = lease.generation > self._who.generation
-        return replaced or (lease.stop and lease.generation == self._who.generation)
-
-    def _checkpoint_wanted(self) -> bool:
-        # Counted from zero, not from what this launch saw first: a request that came while it
-        # was starting up is not lost.
-        lease = self._own_lease()
-        return lease is not None and lease.checkpoint > self._checkpoints_answered
-
-    def _note_checkpoint_requests(self) -> None:
-        lease = self._own_lease()
-        if lease is not None:
-            self._checkpoints_answered = max(self._checkpoints_answered, lease.checkpoint)
+        return self._signals.received or (lease is not None and lease.ends(self._who.generation))
 
     def _refuse_if_fenced(self) -> None:
         lease = None if self._lease is None else self._lease.read()
         if lease is not None and lease.generation > self._who.generation:
-            raise Fenced(self._who.generation, lease.generation, "lease.json")
+            raise Fenced(self._who.generation, lease.generation, "its lease")
 
     def _ensure_started(self, batch_size: int | None = None) -> None:
         """The first thing in the log, whatever a loop calls first."""

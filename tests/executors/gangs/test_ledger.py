@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shockwave.executors.gangs.ledger import Entered, Ledger
-from shockwave.executors.gangs.reports import EVENTS, Report, ReportFile, parse
+from shockwave.protocol.reports import EVENTS, Report, ReportReader, parse
 
 
 def fold(*reports: tuple[str, int, int | None, float | None]) -> Ledger:
@@ -45,6 +45,26 @@ def test_a_silent_end_counts_only_what_was_saved_until_a_restore_knows_better() 
     assert (ledger.epochs_done, ledger.productive_seconds) == (1, 1.0)
     ledger.add(Report("started", 9.0, 2, 32))
     assert (ledger.epochs_done, ledger.productive_seconds) == (2, 3.0)
+
+
+def test_what_a_crash_would_undo_begins_at_the_last_checkpoint() -> None:
+    ledger = fold(("started", 0, 32, None), ("epoch", 1, 32, 1.0))
+    assert math.isnan(ledger.unsaved_seconds(7.0)), "it never saved anything"
+    ledger.add(Report("saved", 8.0, 1))
+    assert ledger.unsaved_seconds(10.0) == 2.0
+    assert ledger.last_event == "epoch"
+    ledger.begin_launch()
+    assert ledger.unsaved_seconds(20.0) == 0.0, "it has not done anything yet"
+    ledger.add(Report("started", 21.0, 1))
+    assert ledger.unsaved_seconds(25.0) == 4.0
+
+
+def test_a_launch_has_started_up_when_it_begins_to_train() -> None:
+    assert math.isnan(fold().trains_since)
+    assert fold(("started", 3, 32, None), ("epoch", 4, 32, 1.0)).trains_since == 0.0
+    silent = Ledger((32,))
+    silent.add(Report("epoch", 9.0, 1, 32, 5.0))  # it did not say that it had started
+    assert silent.trains_since == 4.0
 
 
 def test_a_job_that_reports_epochs_only_has_regimes_too() -> None:
@@ -132,7 +152,7 @@ def test_no_line_can_hurt(line: bytes) -> None:
 
 def test_a_file_is_read_line_by_line_as_it_grows(tmp_path: Path) -> None:
     path = tmp_path / "reports-1.jsonl"
-    file = ReportFile(path)
+    file = ReportReader(path)
     assert list(file.new()) == []
     line = json.dumps({"event": "epoch", "time": 1.0, "epoch": 1})
     path.write_text(line + "\nnot a report\n" + line[:10])
@@ -147,7 +167,7 @@ def test_a_file_is_read_line_by_line_as_it_grows(tmp_path: Path) -> None:
 
 def test_a_line_without_end_does_not_fill_the_memory(tmp_path: Path) -> None:
     path = tmp_path / "reports-1.jsonl"
-    file = ReportFile(path)
+    file = ReportReader(path)
     path.write_bytes(b"x" * 3_000_000)
     assert list(file.new()) == []
     with path.open("ab") as growing:

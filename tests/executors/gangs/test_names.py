@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.executors.local import harness
 
-from shockwave.executors.gangs.names import file_name
 from shockwave.model.cluster import Node
 from shockwave.model.events import JobFinished, JobStopped
+from shockwave.protocol.names import file_name
 
 HOSTILE = [
     "..",

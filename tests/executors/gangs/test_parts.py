@@ -15,14 +15,8 @@ from tests.executors.local import harness
 
 from shockwave.engine.executor import Launch
 from shockwave.executors.gangs.account import LiveJob
-from shockwave.executors.gangs.folder import JobFolder, Lease
-from shockwave.executors.gangs.launch import (
-    GangSettings,
-    Part,
-    Start,
-    rank_variables,
-    supervisor_argv,
-)
+from shockwave.executors.gangs.folder import JobFolder
+from shockwave.executors.gangs.launch import GangSettings, Start, supervisor_argv
 from shockwave.executors.gangs.outcome import Ending, Outcome, judge
 from shockwave.executors.gangs.shipping import ship_supervisor
 from shockwave.executors.gangs.supervisor.part import NOT_SEEN
@@ -36,28 +30,23 @@ def write_launch(root: Path, command: Command, generation: int = 1) -> JobFolder
     spec = harness.spec("wide", gpus=3)
     folder = JobFolder.of(root, spec.id)
     folder.create()
-    order = Launch(0, spec, PLACEMENT, generation, 60.0)
+    order = Launch(0, spec, PLACEMENT, generation)
     job = LiveJob(0, spec, folder)
-    shared = {"SHOCKWAVE_DIR": str(folder.path), "SHOCKWAVE_GENERATION": str(generation)}
-    parts = [
-        Part(node, [{**shared, **variables} for variables in ranks])
-        for (node, _), ranks in zip(PLACEMENT, rank_variables(PLACEMENT), strict=True)
-    ]
-    start = Start(order, job, command, Lease(generation, 1e12), 0.0)
-    start.write(parts, GangSettings(grace_seconds=20.0))
+    start = Start(order, job, command, GangSettings(grace_seconds=20.0), 0.0)
+    start.write(start.parts())
     return folder
 
 
 @pytest.fixture
 def run_part(tmp_path: Path) -> Iterator[RunPart]:
-    """Starts the supervisor of one part, as an engine does on a node."""
+    """Starts the supervisor of one part, as a backend does on a node."""
     started = []
     source = ship_supervisor(tmp_path)
 
     def run(
         folder: JobFolder, part: int, generation: int = 1, **variables: str
     ) -> subprocess.Popen[bytes]:
-        argv = supervisor_argv(folder, generation, part=part, source=source)
+        argv = supervisor_argv(folder, generation, source, part=part)
         process = subprocess.Popen(argv, env={**os.environ, **variables})
         started.append(process)
         return process
@@ -136,7 +125,7 @@ def test_a_part_that_waits_for_the_others_can_be_stopped(tmp_path: Path, run_par
     alone.wait(harness.PATIENCE_SECONDS)
     record = folder.exit_record(1, 1)
     assert record is not None
-    assert (record["asked"], record["codes"]) == (True, [])
+    assert (record.asked, record.codes) == (True, [])
 
 
 def test_an_older_copy_ends_itself_when_a_newer_launch_has_the_lease(
@@ -166,6 +155,6 @@ def test_a_node_that_does_not_see_the_folder_says_so(
 
 def test_the_program_is_shipped_once_and_again_when_it_changes(tmp_path: Path) -> None:
     first = ship_supervisor(tmp_path)
-    assert (first / "supervisor" / "part.py").is_file()
+    assert (first / "shockwave/executors/gangs/supervisor/part.py").is_file()
     assert ship_supervisor(tmp_path) == first
     assert [path.name for path in (tmp_path / "supervisor").iterdir()] == [first.name]

@@ -40,7 +40,7 @@ def order(
     name: str, *, handle: int = 0, slots: tuple[int, ...] = (0,), attempt: int = 1, epochs: int = 4
 ) -> Launch:
     job = spec(name, len(slots), epochs)
-    return Launch(handle, job, (("n0", slots),), attempt, 3600.0)
+    return Launch(handle, job, (("n0", slots),), attempt)
 
 
 @contextmanager

@@ -6,10 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 from tests.executors.local import harness
-
-from shockwave.engine.executor import Signal
 
 
 def main(root: Path, workdir: Path, origin: float) -> None:
@@ -28,7 +25,6 @@ def main(root: Path, workdir: Path, origin: float) -> None:
         )
         while True:
             executor.poll(time.time() - origin + 0.05)
-            executor.signal(np.array([0, 1, 2]), Signal.RENEW, time.time() - origin + 60)
 
 
 if __name__ == "__main__":

@@ -6,22 +6,22 @@ import json
 import os
 import re
 import signal
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.executors.local import harness
 
-from shockwave.engine.executor import Launch, Signal
+from shockwave.engine.executor import Launch
 from shockwave.executors.gangs.folder import JobFolder
-from shockwave.executors.gangs.supervisor.processes import start_ticks
 from shockwave.executors.local import GangSettings
 from shockwave.executors.local.slots import Slots
 from shockwave.model.cluster import Node
 from shockwave.model.command import Command
 from shockwave.model.errors import ExecutorError, InputError
 from shockwave.model.events import JobFinished, JobStopped, StopReason
+from shockwave.protocol.processes import start_ticks
+from shockwave.protocol.records import Part
 
 DUMP = """
 import json, os, time
@@ -84,8 +84,8 @@ def test_gangs_that_run_at_once_never_see_the_same_gpu(tmp_path: Path) -> None:
     command = harness.script(tmp_path, DUMP + "time.sleep(0.3)")
     nodes = (Node("n0", 2), Node("n1", 2))
     orders = [
-        Launch(0, harness.spec("a", 3), (("n0", (0, 1)), ("n1", (0,))), 1, 9.0),
-        Launch(1, harness.spec("b", 1), (("n1", (1,)),), 1, 9.0),
+        Launch(0, harness.spec("a", 3), (("n0", (0, 1)), ("n1", (0,))), 1),
+        Launch(1, harness.spec("b", 1), (("n1", (1,)),), 1),
     ]
     with harness.executor(root, {"a": command, "b": command}, nodes=nodes) as executor:
         watch = harness.watch(executor)
@@ -100,7 +100,7 @@ def test_gangs_that_run_at_once_never_see_the_same_gpu(tmp_path: Path) -> None:
 
 def test_slots_may_stand_for_other_devices(tmp_path: Path) -> None:
     slots = Slots(tmp_path, (Node("n0", 1), Node("n1", 2)), ["GPU-a", "GPU-b", "GPU-c"])
-    ranks = slots.part((("n1", (1,)), ("n0", (0,))), {}).ranks
+    ranks = slots.part((("n1", (1,)), ("n0", (0,))), [Part("n1", [{}]), Part("n0", [{}])]).ranks
     assert [rank["CUDA_VISIBLE_DEVICES"] for rank in ranks] == ["GPU-c", "GPU-a"]
     with pytest.raises(InputError, match="a device for each of 2 GPU slots"):
         Slots(tmp_path, (Node("n0", 2),), ["GPU-a"])
@@ -178,7 +178,7 @@ def test_a_job_that_ignores_being_asked_is_killed_and_loses_what_it_did_not_save
         harness.wait_until(lambda: folder.exit_record(1) is not None)
         record = folder.exit_record(1)
         assert record is not None
-        assert (record["killed"], record["codes"]) == (True, [-signal.SIGKILL])
+        assert (record.killed, record.codes) == (True, [-signal.SIGKILL])
         watch.until(lambda: watch.epochs(0) % 2 == 0)  # fell back to what was saved
         saved = folder.saved_epochs()
         assert watch.epochs(0) == saved >= 2
@@ -202,6 +202,43 @@ def test_a_rank_that_dies_takes_its_gang_along(tmp_path: Path) -> None:
         assert "rank 1 exited with code 3" in stop.detail
         assert "rank 1 runs into a wall" in stop.detail
         assert JobFolder.of(tmp_path / "root", "a").living_generations() == []
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (signal.SIGKILL, StopReason.KILLED),
+        (signal.SIGINT, StopReason.KILLED),
+        (signal.SIGSEGV, StopReason.CRASHED),
+        (signal.SIGABRT, StopReason.CRASHED),
+    ],
+)
+def test_a_rank_that_others_kill_has_not_crashed(
+    tmp_path: Path, number: signal.Signals, reason: StopReason
+) -> None:
+    # What rank 1 does when its peer is gone says nothing about the cause.
+    peer = (
+        "import os, signal, time\n"
+        "if os.environ['RANK'] == '0':\n"
+        "    open('pid', 'w').write(str(os.getpid()))\n"
+        "    signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
+        "    time.sleep(600)\n"
+        "while not os.path.exists('pid'): time.sleep(0.01)\n"
+        "pid = int(open('pid').read())\n"
+        f"time.sleep(0.2); os.kill(pid, {int(number)})\n"
+        "try:\n"
+        "    while open(f'/proc/{pid}/stat').read().rpartition(')')[2].split()[0] != 'Z': pass\n"
+        "except OSError: pass\n"
+        "os._exit(7)"
+    )
+    commands = {"a": harness.script(tmp_path, peer)}
+    with harness.executor(tmp_path / "root", commands) as executor:
+        watch = harness.watch(executor)
+        watch.launch([harness.order("a", slots=(0, 1))])
+        watch.until(lambda: bool(watch.of(JobStopped)))
+        (stop,) = watch.of(JobStopped)
+        assert stop.reason is reason
+        assert f"rank 0 was killed by {number.name}" in stop.detail
 
 
 def test_what_a_job_leaves_behind_ends_with_it(tmp_path: Path) -> None:
@@ -233,7 +270,7 @@ def test_a_gang_whose_supervisor_is_killed_does_not_run_on_unseen(tmp_path: Path
         os.kill(who.pid, signal.SIGKILL)
         watch.until(lambda: bool(watch.of(JobStopped)))
         (stop,) = watch.of(JobStopped)
-        assert stop.reason is StopReason.CRASHED
+        assert stop.reason is StopReason.KILLED
         assert stop.epochs_done >= 1
         assert start_ticks(who.ranks[0]) is None
 
@@ -270,21 +307,6 @@ def test_a_job_that_is_done_when_it_is_asked_to_stop_is_finished(tmp_path: Path)
         harness.wait_until((tmp_path / "runs").exists)
         executor.stop(np.array([0]))
         watch.until_finished([harness.spec("a")])
-
-
-def test_a_checkpoint_is_asked_for_and_the_lease_goes_on(tmp_path: Path) -> None:
-    command = harness.tiny(tmp_path, epochs=1000)
-    with harness.executor(tmp_path / "root", {"a": command}, origin=time.time()) as executor:
-        executor.launch([harness.order("a", epochs=1000)])
-        folder = JobFolder.of(tmp_path / "root", "a")
-        before = folder.lease()
-        executor.signal(np.array([0]), Signal.CHECKPOINT, 0.0)
-        executor.signal(np.array([0]), Signal.RENEW, 7200.0)
-        after = folder.lease()
-        assert before is not None
-        assert after is not None
-        assert (after.generation, after.stop, after.checkpoint) == (1, False, 1)
-        assert after.lease_end == pytest.approx(before.lease_end + 3600.0)
 
 
 @pytest.mark.parametrize(

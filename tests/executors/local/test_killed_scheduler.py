@@ -8,16 +8,18 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.executors.local import harness
 
 from shockwave.engine.executor import Known
-from shockwave.executors.gangs.folder import JobFolder, Lease
-from shockwave.executors.gangs.supervisor.locks import open_lock, try_lock
+from shockwave.executors.gangs.folder import JobFolder
 from shockwave.model.errors import ExecutorError
 from shockwave.model.events import JobFinished, JobStopped, RegimeChanged, StopReason
+from shockwave.protocol.lease import Lease
+from shockwave.protocol.locks import open_lock, try_lock
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
@@ -59,8 +61,7 @@ def test_jobs_survive_the_scheduler_and_every_epoch_counts_once(tmp_path: Path) 
         harness.order("gang", handle=1, slots=(1, 2), epochs=8),
         harness.order("short", handle=2, slots=(3,), epochs=2),
     ]
-    long = orders[0]
-    orders[0] = type(long)(0, long.job, long.placement, 1, long.lease_end, known)
+    orders[0] = replace(orders[0], known=known)
     with harness.executor(root, {}, origin=origin) as executor:
         executor.adopt(orders)
         watch = harness.watch(executor)
@@ -84,7 +85,7 @@ def test_jobs_survive_the_scheduler_and_every_epoch_counts_once(tmp_path: Path) 
 def test_a_launch_that_was_written_down_but_never_started_is_started_again(tmp_path: Path) -> None:
     folder = JobFolder.of(tmp_path / "root", "a")
     folder.create()
-    folder.write_lease(Lease(1, time.time() + 60))
+    folder.write_lease(Lease(1))
     with harness.executor(tmp_path / "root", {"a": harness.tiny(tmp_path)}) as executor:
         executor.adopt([harness.order("a")])
         watch = harness.watch(executor)
@@ -162,14 +163,14 @@ def test_one_scheduler_at_a_time(tmp_path: Path) -> None:
 def test_a_folder_of_another_run_is_left_alone(tmp_path: Path) -> None:
     folder = JobFolder.of(tmp_path / "root", "a")
     folder.create()
-    folder.write_lease(Lease(7, 0.0))
+    folder.write_lease(Lease(7))
     with harness.executor(tmp_path / "root", {"a": harness.tiny(tmp_path)}) as executor:
         watch = harness.watch(executor)
         watch.launch([harness.order("a")])
         watch.poll()
         (stop,) = watch.of(JobStopped)
         assert "is at launch 7 already" in stop.detail
-        assert folder.lease() == Lease(7, 0.0)
+        assert folder.lease() == Lease(7)
 
 
 def test_a_second_copy_waits_until_the_first_is_gone(tmp_path: Path) -> None:
@@ -199,7 +200,7 @@ def test_a_copy_that_was_replaced_behind_its_back_ends(tmp_path: Path) -> None:
         watch.launch([harness.order("a", epochs=1000)])
         watch.until(lambda: watch.epochs(0) >= 1)
         folder = JobFolder.of(tmp_path / "root", "a")
-        folder.write_lease(Lease(2, time.time() + 60))
+        folder.write_lease(Lease(2))
         watch.until(lambda: bool(watch.of(JobStopped)))
         assert folder.living_generations() == []
         lease = folder.lease()

@@ -12,9 +12,10 @@ from tests.executors.local import harness
 
 from shockwave.engine.arrivals import Arrivals, CancelJob, Request
 from shockwave.engine.clock import Clock
-from shockwave.engine.executor import Executor, Launch, Poll, Signal
+from shockwave.engine.executor import Executor, Launch, Poll
 from shockwave.engine.journal import MemoryJournal
-from shockwave.engine.loop import RoundLoop, Rounds
+from shockwave.engine.loop import RoundLoop
+from shockwave.engine.state import Rounds
 from shockwave.engine.retry import Retries
 from shockwave.model.cluster import Cluster, Node
 from shockwave.model.command import Command
@@ -123,6 +124,22 @@ def test_jobs_take_turns_survive_a_restart_and_finish_once(tmp_path: Path) -> No
     assert times == sorted(times)
 
 
+def test_a_job_that_is_killed_again_and_again_is_not_given_up(tmp_path: Path) -> None:
+    """Each time before it could make any progress, and more often than it may crash."""
+    origin = time.time()
+    dies = (
+        "import os, signal\n"
+        "if int(os.environ['SHOCKWAVE_GENERATION']) <= 4: os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    commands = {"a": harness.script(tmp_path, dies)}
+    with harness.executor(tmp_path / "root", commands, nodes=NODES, origin=origin) as executor:
+        loop, journal = make_loop(executor, Feed([harness.spec("a")]), origin)
+        harness.wait_until(lambda: not loop.step())
+    stops = [e.reason for e in journal.events if isinstance(e, JobStopped)]
+    assert stops == [StopReason.KILLED] * 4
+    assert [e.job for e in journal.events if isinstance(e, JobFinished)] == ["a"]
+
+
 class FinishesWhenStopped(Executor):
     """A job that was done at the very moment it was told to stop."""
 
@@ -130,9 +147,6 @@ class FinishesWhenStopped(Executor):
         self.news: list[JobFinished] = []
 
     def launch(self, launches: Sequence[Launch]) -> None:
-        pass
-
-    def signal(self, handles: Ints, signal: Signal, lease_end: float) -> None:
         pass
 
     def stop(self, handles: Ints) -> None:

@@ -1,6 +1,6 @@
 """One Ray cluster for all tests in here, which run only in a namespace of their own.
 
-``tests/executors/test_ray_engine.py`` makes the namespace and runs them.
+``tests/executors/test_ray_backend.py`` makes the namespace and runs them.
 """
 
 from __future__ import annotations

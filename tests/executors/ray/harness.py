@@ -83,7 +83,7 @@ def order(
     epochs: int = 4,
 ) -> Launch:
     gpus = sum(len(slots) for _, slots in placement)
-    return Launch(handle, harness.spec(name, gpus, epochs), placement, attempt, 3600.0)
+    return Launch(handle, harness.spec(name, gpus, epochs), placement, attempt)
 
 
 def watch(made: RayExecutor) -> Watch:

@@ -14,9 +14,10 @@ import pytest
 from tests.executors.local import harness as local
 from tests.executors.ray import harness
 
-from shockwave.executors.gangs.errors import EngineAway
+from shockwave.executors.gangs.errors import BackendAway
 from shockwave.executors.ray.client import RayClient
 from shockwave.executors.ray.cluster import RayCluster as View
+from shockwave.protocol.paths import JobPaths
 from shockwave.testing.ray_cluster import RayCluster
 
 PREFIX = "shockwave/test/"
@@ -38,7 +39,7 @@ def view(cluster: RayCluster, tmp_path: Path) -> Iterator[View]:
     made = View(client)
     assert made.look(), made.trouble
     yield made
-    with suppress(EngineAway):
+    with suppress(BackendAway):
         made.end([GANG, NEXT])
     made.close()
 
@@ -53,8 +54,25 @@ def folder(tmp_path: Path) -> Path:
 
 def gang(view: View, folder: Path, *nodes: str, argv: list[str] | None = None) -> dict[str, object]:
     argv = argv or [sys.executable, "-c", SLEEPER]
-    parts = [{"ray_id": view.sight.nodes[node].ray_id, "gpus": 2, "argv": argv} for node in nodes]
-    return {"name": GANG, "folder": str(folder), "generation": 1, "parts": parts}
+    paths = JobPaths(folder)
+    parts = [
+        {
+            "node": node,
+            "ray_id": view.sight.nodes[node].ray_id,
+            "gpus": 2,
+            "argv": argv,
+            "log": str(paths.supervisor_log(part)),
+            "exit_file": str(paths.exit_file(1, part)),
+        }
+        for part, node in enumerate(nodes)
+    ]
+    return {
+        "name": GANG,
+        "folder": str(folder),
+        "launch_file": str(paths.launch_file(1)),
+        "generation": 1,
+        "parts": parts,
+    }
 
 
 def look_until(view: View, happened: Callable[[], bool]) -> None:
@@ -143,7 +161,7 @@ def test_a_gang_outlives_the_bridge_that_started_it(view: View, folder: Path) ->
 def test_a_cluster_that_is_not_there_is_away(tmp_path: Path) -> None:
     client = RayClient("127.0.0.1:1", PREFIX, tmp_path / "bridge.log", connect_seconds=3.0)
     try:
-        with pytest.raises(EngineAway, match=r"not connected to Ray at 127\.0\.0\.1:1"):
+        with pytest.raises(BackendAway, match=r"not connected to Ray at 127\.0\.0\.1:1"):
             client.ask("look")
     finally:
         client.close()

@@ -10,7 +10,6 @@ import numpy as np
 from tests.executors.local import harness as local
 from tests.executors.ray import harness
 
-from shockwave.engine.executor import Signal
 from shockwave.executors.ray.executor import RayExecutor
 from shockwave.model.cluster import Node
 from shockwave.model.events import (
@@ -22,6 +21,7 @@ from shockwave.model.events import (
     Placement,
     StopReason,
 )
+from shockwave.protocol.processes import start_ticks
 from shockwave.testing.executors import Watch
 from shockwave.testing.ray_cluster import RayCluster
 
@@ -71,7 +71,7 @@ def test_a_killed_supervisor_takes_its_ranks_along(cluster: RayCluster, tmp_path
         assert len(ranks) == 2
         harness.kill([supervisor])
         stop = only_stop(watch)
-        assert stop.reason is StopReason.CRASHED
+        assert stop.reason is StopReason.KILLED
         assert "watches over it" in stop.detail
         assert not any(map(_lives, ranks))
 
@@ -198,7 +198,6 @@ def test_another_bridge_takes_the_place_of_one_that_was_killed_or_hangs(
             watch.until(lambda: executor.away() is None)
             assert executor.cluster.bridge_pid != before
             assert not _lives(before)
-        executor.signal(np.array([0]), Signal.RENEW, watch.lease_end)
         done = watch.epochs(0)
         watch.until(lambda: watch.epochs(0) > done)
         assert not watch.of(JobStopped)
@@ -292,8 +291,4 @@ def test_gangs_that_nobody_knows_are_ended(cluster: RayCluster, tmp_path: Path) 
 
 
 def _lives(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
+    return start_ticks(pid) is not None

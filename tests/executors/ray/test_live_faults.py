@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.live.engine_faults import everything_is_killed_once
+from tests.live.cluster_faults import everything_is_killed_once
 
 from shockwave.testing.ray_cluster import RayCluster
 

@@ -12,11 +12,11 @@ from tests.executors.local import harness as local
 from tests.executors.ray import harness
 
 from shockwave.executors.gangs.launch import GangSettings
-from shockwave.executors.gangs.supervisor.files import read_json
-from shockwave.executors.gangs.supervisor.processes import is_same
 from shockwave.executors.ray.executor import RayExecutor
 from shockwave.model.cluster import Node
 from shockwave.model.events import JobStopped
+from shockwave.protocol.files import read_json
+from shockwave.protocol.processes import is_same
 
 
 @pytest.fixture

@@ -62,4 +62,4 @@ def order(
     name: str, placement: Placement, *, handle: int = 0, attempt: int = 1, epochs: int = 4
 ) -> Launch:
     gpus = sum(len(slots) for _, slots in placement)
-    return Launch(handle, harness.spec(name, gpus, epochs), placement, attempt, 3600.0)
+    return Launch(handle, harness.spec(name, gpus, epochs), placement, attempt)

@@ -12,7 +12,7 @@ from tests.executors.local import harness as local
 from tests.executors.slurm import harness
 from tests.executors.slurm.test_gangs import foreign_job, own_jobs, state_of
 
-from shockwave.executors.gangs.errors import EngineAway
+from shockwave.executors.gangs.errors import BackendAway
 from shockwave.executors.slurm.client import SlurmClient
 from shockwave.model.events import JobFinished, JobStopped, NodeDown, StopReason
 from shockwave.testing.slurm_cluster import SlurmCluster, why_slurm_cannot_run
@@ -49,7 +49,7 @@ def test_jobs_run_on_while_the_controller_is_away(cluster: SlurmCluster, tmp_pat
 
 def test_a_controller_that_hangs_is_away_as_well(cluster: SlurmCluster) -> None:
     hasty = SlurmClient(harness.environment(cluster), limit_seconds=1.0)
-    with cluster.hanging_controller(), pytest.raises(EngineAway):
+    with cluster.hanging_controller(), pytest.raises(BackendAway):
         hasty.jobs()
     assert hasty.jobs() is not None
 
@@ -118,7 +118,7 @@ def test_a_submission_without_an_answer_does_not_run_twice(
         def submit(self, arguments: Sequence[str]) -> int:
             number = super().submit(arguments)
             if self.deaf:
-                raise EngineAway("no answer")
+                raise BackendAway("no answer")
             return number
 
     client = Deaf(harness.environment(cluster))

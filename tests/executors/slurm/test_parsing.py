@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from shockwave.executors.gangs.launch_name import LaunchName
+from shockwave.executors.gangs.nodes import Health
 from shockwave.executors.gangs.outcome import Outcome
 from shockwave.executors.slurm.client import for_jobs, in_short
 from shockwave.executors.slurm.eligible import matches, with_features
 from shockwave.executors.slurm.jobs import SlurmJob, ending_of, read_jobs
-from shockwave.executors.slurm.names import LaunchName
-from shockwave.executors.slurm.nodes import Health, SlurmNode, read_nodes
+from shockwave.executors.slurm.nodes import SlurmNode, read_nodes
 
 SLURM_20_11 = (
     "NodeName=g1 Arch=x86_64 CoresPerSocket=16 CPUAlloc=0 CPUTot=64 CPULoad=0.01 "

@@ -9,7 +9,7 @@ import pytest
 
 from shockwave.executors.gangs.errors import LaunchError
 from shockwave.executors.gangs.folder import JobFolder
-from shockwave.executors.slurm.names import LaunchName, site_of
+from shockwave.executors.gangs.launch_name import LaunchName, site_of
 from shockwave.executors.slurm.script import Submission
 from shockwave.model.events import Placement
 
@@ -37,7 +37,7 @@ def test_one_node() -> None:
         "--nodelist=n1",
         "--nodes=1",
         "--gres=gpu:2",
-        "--output=/shared/state/jobs/team%%2Fjob%%201/logs/supervisor.log",
+        "--output=/shared/state/jobs/team%%2Fjob%%201/logs/supervisor-0.log",
     ]
     command = shlex.split(script.removeprefix("--wrap=").partition("; exec ")[2])
     assert command[0] == "/opt/my python/bin/python3"

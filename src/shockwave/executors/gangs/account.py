@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from shockwave.engine.executor import Known, Progress
+from shockwave.engine.executor import Known
 from shockwave.executors.gangs.folder import JobFolder
 from shockwave.executors.gangs.gang import Gang
 from shockwave.executors.gangs.ledger import Entered, Ledger
 from shockwave.executors.gangs.outcome import Ending, Outcome
-from shockwave.executors.gangs.reports import ReportFile
+from shockwave.model.events import Progressed
 from shockwave.model.job import JobSpec
+from shockwave.protocol.reports import ReportReader
 
 
-@dataclass(frozen=True, slots=True)
-class ProgressRow:
-    """One element of every column of :class:`~shockwave.engine.executor.Progress`."""
+class ProgressRow(NamedTuple):
+    """One element of every column of :class:`~shockwave.model.events.Progressed`, in order."""
 
     handle: int
     epochs_done: float
@@ -25,18 +27,22 @@ class ProgressRow:
     epoch_seconds: float
     productive_seconds: float
     held_seconds: float
+    restart_seconds: float
+    unsaved_seconds: float
 
 
-def columns(rows: list[ProgressRow]) -> Progress:
-    """Rows as the columns that the loop takes."""
+def columns(time: float, rows: Sequence[ProgressRow]) -> Progressed:
+    """Rows as the columns of one event."""
     if not rows:
-        return Progress.none()
-    names = [field.name for field in fields(ProgressRow)]
-    return Progress(**{name: np.array([getattr(row, name) for row in rows]) for name in names})
+        return Progressed.nothing(time)
+    return Progressed(time, *map(np.array, zip(*rows, strict=True)))
 
 
 class LiveJob:
-    """Accounts for a job over all its launches; told are differences to what is known."""
+    """Adds up what a job did in all its launches.
+
+    A report to the scheduler holds only what changed since the last one.
+    """
 
     def __init__(self, handle: int, spec: JobSpec, folder: JobFolder) -> None:
         self.handle = handle
@@ -45,13 +51,14 @@ class LiveJob:
         self.gang: Gang | None = None
         self.adopted = False
         self.stop_asked: float | None = None  # unix seconds
+        self.idle_since: float | None = None  # unix seconds; None while a launch is under way
         self.refused: Ending | None = None  # why the launch came to nothing
         self.ledger = Ledger(spec.configurations)
         self.held_seconds = 0.0  # of all launches before this one
         self._told_regime: Entered | None = None
         self._told_productive = 0.0
         self._told_held = 0.0
-        self._reports: ReportFile | None = None
+        self._reports: ReportReader | None = None
         self._reports_of = 0  # generation
 
     @property
@@ -62,8 +69,8 @@ class LiveJob:
     def begin(self, generation: int, known: Known | None, held_before: float | None = None) -> None:
         """A launch begins, or is found again; ``known`` is what the scheduler knows.
 
-        ``held_before`` is what all launches before this one held, where that is not simply
-        what the scheduler knows.
+        ``held_before`` is how long all launches before this one held their GPUs; without it,
+        what the scheduler knows is taken for that.
         """
         if known is not None:
             self._told_productive = known.productive_seconds
@@ -78,6 +85,7 @@ class LiveJob:
         self._follow(generation)
         self.stop_asked = None
         self.refused = None
+        self.idle_since = None
 
     def read(self) -> None:
         """Takes in what the job reported since the last time."""
@@ -93,9 +101,10 @@ class LiveJob:
 
     def row(self, now: float) -> ProgressRow:
         """Progress since the last row."""
-        held = self.held_seconds
+        held, restart = self.held_seconds, math.nan
         if self.gang is not None:
             held += max(now - self.gang.launched, 0.0)
+            restart = max(self.ledger.trains_since - self.gang.launched, 0.0)  # nan stays nan
         productive = self.ledger.productive_seconds
         row = ProgressRow(
             handle=self.handle,
@@ -104,6 +113,8 @@ class LiveJob:
             epoch_seconds=self.ledger.epoch_seconds,
             productive_seconds=productive - self._told_productive,
             held_seconds=max(held - self._told_held, 0.0),
+            restart_seconds=restart,
+            unsaved_seconds=self.ledger.unsaved_seconds(now),
         )
         self._told_productive = productive
         self._told_held = max(held, self._told_held)
@@ -123,7 +134,7 @@ class LiveJob:
         return max(ended - self.gang.launched, 0.0)
 
     def _follow(self, generation: int) -> None:
-        self._reports = ReportFile(self.folder.reports(generation))
+        self._reports = ReportReader(self.folder.reports(generation))
         self._reports_of = generation
         self.ledger.begin_launch()
         self.read()

@@ -1,4 +1,4 @@
-"""What can go wrong between the scheduler and an engine."""
+"""What can go wrong between the scheduler and whatever runs its gangs."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ class LaunchError(Exception):
     """The launch can never work as it is: the job's fault; says why."""
 
 
-class EngineAway(ExecutorError):  # noqa: N818  (a state of affairs)
-    """The engine does not answer: an outage to ride out, nobody's fault."""
+class BackendAway(ExecutorError):  # noqa: N818  (a state of affairs)
+    """Slurm or Ray does not answer: an outage to ride out, nobody's fault."""

@@ -1,7 +1,7 @@
-"""The verbs of an executor over gangs of real processes: what all engines have in common.
+"""The verbs of an executor over gangs of real processes: what all backends have in common.
 
 Everything between scheduler and job goes through files in the job's folder (see
-:mod:`shockwave.executors.gangs.folder`); a supervisor on every node does what takes time. So
+:mod:`shockwave.protocol`); a supervisor on every node does what takes time. So
 the verbs return at once, and a scheduler that is killed and comes back finds its gangs running,
 or reads how they ended.
 
@@ -17,16 +17,15 @@ import os
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from shockwave.engine.executor import Launch, Poll, Signal
+from shockwave.engine.executor import Launch
 from shockwave.executors.gangs.account import LiveJob, ProgressRow, columns
-from shockwave.executors.gangs.errors import EngineAway, LaunchError
-from shockwave.executors.gangs.folder import JobFolder, Lease
+from shockwave.executors.gangs.errors import BackendAway, LaunchError
+from shockwave.executors.gangs.folder import JobFolder
 from shockwave.executors.gangs.gang import Gang
 from shockwave.executors.gangs.launch import GangSettings, Start
 from shockwave.executors.gangs.outcome import Ending, Outcome, judge
@@ -34,8 +33,16 @@ from shockwave.executors.gangs.root import take_root
 from shockwave.executors.live import LiveExecutor
 from shockwave.model.command import Command
 from shockwave.model.errors import ExecutorError
-from shockwave.model.events import Event, JobFinished, JobStopped, RegimeChanged, StopReason
+from shockwave.model.events import (
+    Event,
+    JobFinished,
+    JobStopped,
+    Progressed,
+    RegimeChanged,
+    StopReason,
+)
 from shockwave.model.view import Ints
+from shockwave.protocol.records import LaunchRecord
 
 logger = logging.getLogger(__name__)
 _Item = TypeVar("_Item")
@@ -43,20 +50,21 @@ _Item = TypeVar("_Item")
 _REASONS = {
     Outcome.STOPPED: StopReason.PREEMPTED,
     Outcome.CRASHED: StopReason.CRASHED,
+    Outcome.KILLED: StopReason.KILLED,
     Outcome.LOST: StopReason.NODE_LOST,
-    # Nobody's fault: it waits like any preempted job, and no crash is counted.
-    Outcome.NEVER_STARTED: StopReason.PREEMPTED,
+    Outcome.NEVER_STARTED: StopReason.NOT_STARTED,
 }
 _SUPERVISOR_MARGIN_SECONDS = 10.0  # beyond the grace period, then the executor kills them itself
 _GLANCE_SECONDS = 0.02
-_REFRESH_SECONDS = 1.0  # how often an engine is asked again while a launch waits
+_FORGET_SECONDS = 3600.0  # a job that has not run for so long is read anew when it starts again
+_REFRESH_SECONDS = 1.0  # how often a backend is asked again while a launch waits
 
 
 class GangExecutor(LiveExecutor):
     """``root`` holds all state, one folder a job; one executor at a time may use it.
 
     ``command_of`` says what a job runs; whatever it raises is that job's crash.
-    ``origin_unix`` is the unix time of second 0: all times of the engine count from there.
+    ``origin_unix`` is the unix time of second 0: all times that the loop uses count from there.
     ``clock`` (unix seconds) and ``sleep`` are passed in. Raises :class:`ExecutorError` if
     ``root`` cannot be used.
     """
@@ -80,29 +88,31 @@ class GangExecutor(LiveExecutor):
         self._jobs: dict[str, LiveJob] = {}
         self._by_handle: dict[int, LiveJob] = {}
         self._told_until = 0.0
+        self._looked_at = clock()  # unix seconds
+        self._untold: list[ProgressRow] = []  # of launches that have ended
         self._swept = False
         self._lock: int | None = take_root(self._root)
 
-    # What an engine adds.
+    # What a backend adds.
 
     @abstractmethod
     def _start(self, start: Start) -> Gang:
         """Starts a gang. May be called for several at once, each in a thread of its own.
 
-        Raises :class:`LaunchError` if it can never work, :class:`EngineAway` if the engine
+        Raises :class:`LaunchError` if it can never work, :class:`BackendAway` if the backend
         does not answer, and any other :class:`ExecutorError` if files could not be written.
         """
 
     @abstractmethod
-    def _find(self, order: Launch, folder: JobFolder, record: dict[str, Any]) -> Gang:
-        """The gang of an earlier scheduler; ``record`` is its launch record, maybe empty."""
+    def _find(self, order: Launch, folder: JobFolder, record: LaunchRecord | None) -> Gang:
+        """The gang of an earlier scheduler; ``record`` is None if it was never written."""
 
     @abstractmethod
     def _end_strays(self, expected: set[tuple[Path, int]]) -> None:
         """Asks gangs to stop that run below ``root`` but are not expected: folder, generation."""
 
     def _refresh(self) -> None:
-        """Asks the engine how things are; all gangs are judged by that until the next time."""
+        """Asks the backend how things are; all gangs are judged by that until the next time."""
 
     def _node_events(self, until: float) -> list[Event]:
         """What became of nodes since the last time; told after what became of their gangs."""
@@ -124,7 +134,7 @@ class GangExecutor(LiveExecutor):
         for gang in gangs:
             gang.terminate()
 
-    # The four verbs.
+    # The verbs.
 
     def launch(self, launches: Sequence[Launch]) -> None:
         """Starts gangs; each runs as soon as its GPUs are free.
@@ -136,23 +146,6 @@ class GangExecutor(LiveExecutor):
             self._sweep([])
         prepared = [self._prepared(order) for order in launches]
         self._start_all([start for start in prepared if start is not None])
-
-    def signal(self, handles: Ints, signal: Signal, lease_end: float) -> None:
-        """Rewrites leases. Jobs that do not run are passed over."""
-
-        def tell(handle: int) -> None:
-            job = self._by_handle.get(handle)
-            gang = job.gang if job is not None and job.running else None
-            lease = None if gang is None else gang.lease()
-            if gang is None or lease is None:
-                return
-            if signal is Signal.RENEW:
-                lease = replace(lease, lease_end=self._origin + lease_end)
-            else:
-                lease = replace(lease, checkpoint=lease.checkpoint + 1)
-            gang.folder.write_lease(lease, durable=False)
-
-        _for_each(handles.tolist(), tell)
 
     def stop(self, handles: Ints) -> None:
         gangs: list[Gang] = []
@@ -172,7 +165,7 @@ class GangExecutor(LiveExecutor):
         finally:
             self._terminate(gangs)
 
-    def poll(self, until: float) -> Poll:
+    def poll(self, until: float) -> list[Event]:
         """Waits until ``until`` and tells what happened; at once if that has passed.
 
         Event times are put between the last poll's ``until`` and this one, so that they never
@@ -183,14 +176,27 @@ class GangExecutor(LiveExecutor):
             self._sleep(wait)
         until = max(until, self._told_until)
         self._refresh()
+        self._looked_at = self._clock()
         events: list[Event] = []
-        rows: list[ProgressRow] = []
         for job in list(self._jobs.values()):
-            self._look_at(job, until, events, rows)
+            self._look_at(job, until, events)
         events.sort(key=lambda event: event.time)
         events += self._node_events(until)
         self._told_until = until
-        return Poll(events, columns(rows))
+        return events
+
+    def progress(self, handles: Ints | None = None) -> Progressed:
+        wanted = None if handles is None else set(handles.tolist())
+        ended = [row for row in self._untold if wanted is None or row.handle in wanted]
+        self._untold = [row for row in self._untold if row not in ended]
+        running = [
+            job.row(self._looked_at)
+            for job in self._jobs.values()
+            if job.gang is not None
+            and job.stop_asked is None
+            and (wanted is None or job.handle in wanted)
+        ]
+        return columns(self._told_until, _one_a_job([*ended, *running]))
 
     def adopt(self, launches: Sequence[Launch]) -> None:
         """Finds gangs again, and ends those that nobody knows of any more.
@@ -200,9 +206,10 @@ class GangExecutor(LiveExecutor):
         self._refresh()
         for order in launches:
             folder = JobFolder.of(self._root, order.job.id)
-            record = folder.launch_record(order.attempt) or {}
+            record = folder.launch(order.attempt)
             job = self._job(order)
-            job.begin(order.attempt, order.known, record.get("held_before"))
+            held_before = None if record is None else record.held_before
+            job.begin(order.attempt, order.known, held_before)
             job.adopted = True
             job.gang = self._find(order, folder, record)
         self._sweep(launches)
@@ -249,8 +256,7 @@ class GangExecutor(LiveExecutor):
         except LaunchError as error:
             job.refused = Ending(Outcome.CRASHED, str(error))
             return None
-        lease = Lease(order.attempt, self._origin + order.lease_end)
-        return Start(order, job, command, lease, self._clock())
+        return Start(order, job, command, self._settings, self._clock())
 
     def _try_to_start(self, start: Start) -> None:
         job = start.job
@@ -260,10 +266,10 @@ class GangExecutor(LiveExecutor):
             job.gang = self._start(start)
         except LaunchError as error:
             job.refused = Ending(Outcome.CRASHED, str(error))
-        except EngineAway as error:
-            job.refused = Ending(Outcome.NEVER_STARTED, f"never started: {error}")
+        except BackendAway as error:
+            job.refused = Ending(Outcome.KILLED, f"never started: {error}")
         except (ExecutorError, OSError) as error:
-            job.refused = Ending(Outcome.NEVER_STARTED, f"never started: {error}")
+            job.refused = Ending(Outcome.KILLED, f"never started: {error}")
             raise ExecutorError(f"job {start.order.job.id!r} was not started: {error}") from error
 
     def _check(self, order: Launch, folder: JobFolder) -> None:
@@ -288,28 +294,16 @@ class GangExecutor(LiveExecutor):
             raise LaunchError("its command is empty")
         return command
 
-    def _protocol(self, start: Start) -> dict[str, str]:
-        """What every rank is told of its job."""
-        return {
-            "SHOCKWAVE_JOB": start.order.job.id,
-            "SHOCKWAVE_GENERATION": str(start.generation),
-            "SHOCKWAVE_DIR": str(start.folder.path),
-            "SHOCKWAVE_GRACE_SECONDS": str(self._settings.grace_seconds),
-        }
-
     # Looking.
 
-    def _look_at(
-        self, job: LiveJob, until: float, events: list[Event], rows: list[ProgressRow]
-    ) -> None:
-        now = self._clock()
+    def _look_at(self, job: LiveJob, until: float, events: list[Event]) -> None:
+        now = self._looked_at
         ending = job.refused
         if job.gang is not None:
             if job.gang.alive():
                 self._kill_if_overdue(job, now)
                 if job.stop_asked is None:
                     job.read()
-                    rows.append(job.row(now))
                     events += self._regimes(job, until)
                 return
             job.read()  # after its end, so this is all of it
@@ -322,17 +316,20 @@ class GangExecutor(LiveExecutor):
                 fate=job.gang.fate(),
             )
         if ending is None:
+            if job.idle_since is not None and now > job.idle_since + _FORGET_SECONDS:
+                self._forget(job)
             return
         ended = now if ending.time is None else ending.time
         job.close(ending)
-        rows.append(job.row(ended))
+        self._untold.append(job.row(ended))
         events += self._regimes(job, until)
         event = self._end_event(job, ending, ended, until)
         if event is not None:
             events.append(event)
         job.gang = job.refused = None
+        job.idle_since = now
         if ending.outcome is Outcome.FINISHED:
-            del self._jobs[job.spec.id], self._by_handle[job.handle]
+            self._forget(job)
 
     def _regimes(self, job: LiveJob, until: float) -> list[Event]:
         return [
@@ -350,7 +347,10 @@ class GangExecutor(LiveExecutor):
         if ending.outcome is Outcome.STOPPED:
             detail = detail or "stopped, but not by this scheduler"
         done = float(min(job.ledger.epochs_done, job.spec.epochs))
-        return JobStopped(time, job.spec.id, done, _REASONS[ending.outcome], detail)
+        reason = _REASONS[ending.outcome]
+        if reason is StopReason.NOT_STARTED and job.adopted:
+            reason = StopReason.KILLED  # the scheduler itself ended before it could start it
+        return JobStopped(time, job.spec.id, done, reason, detail)
 
     def _when(self, unix: float, until: float) -> float:
         return min(max(unix - self._origin, self._told_until), until)
@@ -414,6 +414,23 @@ class GangExecutor(LiveExecutor):
             self._jobs[order.job.id] = job
         self._by_handle[order.handle] = job
         return job
+
+    def _forget(self, job: LiveJob) -> None:
+        del self._jobs[job.spec.id], self._by_handle[job.handle]
+
+
+def _one_a_job(rows: Sequence[ProgressRow]) -> list[ProgressRow]:
+    """A job that ended and runs again did both."""
+    merged: dict[int, ProgressRow] = {}
+    for row in rows:
+        before = merged.get(row.handle)
+        if before is not None:
+            row = row._replace(
+                productive_seconds=before.productive_seconds + row.productive_seconds,
+                held_seconds=before.held_seconds + row.held_seconds,
+            )
+        merged[row.handle] = row
+    return list(merged.values())
 
 
 def _for_each(items: Iterable[_Item], act: Callable[[_Item], None]) -> None:

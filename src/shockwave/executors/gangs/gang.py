@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
 
-from shockwave.executors.gangs.folder import JobFolder, Lease
+from shockwave.executors.gangs.folder import JobFolder
 from shockwave.executors.gangs.outcome import Ending
+from shockwave.protocol.lease import Lease
 
 
 class Gang(ABC):
@@ -27,30 +27,28 @@ class Gang(ABC):
 
     @abstractmethod
     def terminate(self) -> None:
-        """SIGTERM to the supervisors; it may come late or never, the lease tells them too."""
+        """Sends SIGTERM to the supervisors, if they can be reached; the lease tells them too."""
 
     @abstractmethod
     def kill(self) -> None:
         """Ends everything at once."""
 
     def disown(self) -> None:  # noqa: B027
-        """The gang runs on without us; its end is nothing we wait for."""
+        """The gang runs on without us, and we do not wait for its end."""
 
     def fate(self) -> Ending | None:
-        """What the engine knows of its end, for a gang that left no word itself."""
+        """How it ended as far as the backend knows, for a gang that left no record itself."""
         return None
 
-    def lease(self) -> Lease | None:
-        """Its lease; None if a newer launch has it. One that got lost is as good as new."""
-        lease = self.folder.lease() or Lease(self.generation, self.launched)
-        return lease if lease.generation == self.generation else None
-
     def take_back_lease(self) -> None:
-        """Raises :class:`ExecutorError` if it cannot be written."""
-        lease = self.lease()
-        if lease is not None and not lease.stop:
-            # Lost with the power it costs nothing: the journal knows that the gang was stopped.
-            self.folder.write_lease(replace(lease, stop=True), durable=False)
+        """Tells the gang to stop, unless the lease belongs to a newer launch already.
+
+        Raises :class:`ExecutorError` if it cannot be written.
+        """
+        lease = self.folder.lease() or Lease(self.generation)
+        if not lease.ends(self.generation):
+            # Not durable: after a power failure the journal still knows that it was stopped.
+            self.folder.write_lease(Lease(self.generation, stop=True), durable=False)
 
     def ask_to_stop(self) -> None:
         """Takes the lease back and sends SIGTERM; SIGKILL follows after the grace period.

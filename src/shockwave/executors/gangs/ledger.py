@@ -11,7 +11,7 @@ import math
 import statistics
 from dataclasses import dataclass
 
-from shockwave.executors.gangs.reports import Report
+from shockwave.protocol.reports import Report
 
 logger = logging.getLogger(__name__)
 
@@ -33,10 +33,13 @@ class Ledger:
     def __init__(self, configurations: tuple[int, ...]) -> None:
         self.epochs_done = 0
         self.regimes: list[Entered] = []
-        self.last_event: str | None = None  # of the present launch
+        self.last_event: str | None = None  # of the present launch, other than "saved"
+        self.trains_since = math.nan  # when the present launch had started up, unix seconds
         self._last_time = 0.0
         self._configurations = configurations
         self._epochs: list[tuple[int, float]] = []  # epochs done then, seconds it took
+        self._has_saved = False
+        self._saved_until = math.nan  # unix seconds; what was trained after it is not saved
         self._limit: int | None = None  # epochs beyond it are lost unless a restore finds them
         self._undeclared: set[int] = set()
 
@@ -64,10 +67,17 @@ class Ledger:
     def begin_launch(self) -> None:
         """Reports from here on are of a new launch."""
         self.last_event = None
+        self.trains_since = self._saved_until = math.nan
 
     def add(self, report: Report) -> None:
-        self.last_event = report.event
         self._last_time = report.time
+        if report.event == "saved":
+            self._has_saved = True
+            self._saved_until = report.time
+            return
+        self.last_event = report.event
+        if math.isnan(self.trains_since):  # the first line, whatever it is
+            self.trains_since = self._saved_until = report.time - (report.seconds or 0.0)
         if report.event in ("started", "epoch"):
             self._limit = None
         if report.event == "started":
@@ -82,6 +92,12 @@ class Ledger:
             self._enter(before if self.regimes else 0, report)
             self._epochs.append((report.epoch, report.seconds or 0.0))
             self.epochs_done = report.epoch
+
+    def unsaved_seconds(self, now: float) -> float:
+        """Work of the present launch that a crash would undo; nan if it never saved any."""
+        if not self._has_saved:
+            return math.nan
+        return 0.0 if math.isnan(self._saved_until) else max(now - self._saved_until, 0.0)
 
     def fall_back(self, epochs: int) -> None:
         """The launch is gone without a word; only ``epochs`` epochs are known to be saved."""

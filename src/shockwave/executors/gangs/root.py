@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from shockwave.executors.gangs.supervisor.locks import open_lock, try_lock
 from shockwave.model.errors import ExecutorError
+from shockwave.protocol.locks import open_lock, try_lock
 
 
 def take_root(root: Path) -> int:

@@ -12,8 +12,10 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from shockwave.executors.gangs.launch import HERE
 from shockwave.model.errors import ExecutorError
+
+_PACKAGE = Path(__file__).resolve().parents[2]
+_SHIPPED = ("protocol", "executors/gangs/supervisor")  # nothing but the standard library
 
 
 def ship_supervisor(root: Path) -> Path:
@@ -21,7 +23,7 @@ def ship_supervisor(root: Path) -> Path:
 
     Raises :class:`ExecutorError` if it cannot be written.
     """
-    files = sorted((HERE / "supervisor").glob("*.py"))
+    files = [file for folder in _SHIPPED for file in sorted((_PACKAGE / folder).glob("*.py"))]
     digest = hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
     target = root / "supervisor" / digest
     if target.is_dir():
@@ -31,9 +33,10 @@ def ship_supervisor(root: Path) -> Path:
         temporary = Path(tempfile.mkdtemp(prefix=".", dir=target.parent))
         try:
             temporary.chmod(0o755)
-            (temporary / "supervisor").mkdir()
             for file in files:
-                shutil.copyfile(file, temporary / "supervisor" / file.name)
+                copy = temporary / file.relative_to(_PACKAGE.parent)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, copy)
             os.replace(temporary, target)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from shockwave.engine.executor import Launch
 from shockwave.executors.gangs.account import LiveJob
@@ -18,11 +18,13 @@ from shockwave.executors.gangs.executor import GangExecutor
 from shockwave.executors.gangs.folder import JobFolder
 from shockwave.executors.gangs.gang import Gang
 from shockwave.executors.gangs.launch import GangSettings, Start
+from shockwave.executors.gangs.shipping import ship_supervisor
 from shockwave.executors.live import Site
 from shockwave.executors.local.gangs import LocalGang, start_gang
 from shockwave.executors.local.slots import Slots
 from shockwave.model.cluster import Node
 from shockwave.model.command import Command
+from shockwave.protocol.records import LaunchRecord
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +52,7 @@ class LocalExecutor(GangExecutor):
         self._slots = Slots(root.resolve(), nodes, devices)
         self._nodes = nodes
         super().__init__(root, command_of, origin_unix, settings=settings, clock=clock, sleep=sleep)
+        self._source = ship_supervisor(self._root)
 
     @classmethod
     def at(cls, site: Site) -> Self:
@@ -69,11 +72,11 @@ class LocalExecutor(GangExecutor):
         return self._slots.problem(order.placement)
 
     def _start(self, start: Start) -> Gang:
-        part = self._slots.part(start.order.placement, self._protocol(start))
-        return start_gang(start, part, self._settings)
+        part = self._slots.part(start.order.placement, start.parts())
+        return start_gang(start, part, self._source)
 
-    def _find(self, order: Launch, folder: JobFolder, record: dict[str, Any]) -> Gang:
-        launched = float(record.get("launched", self._clock()))
+    def _find(self, order: Launch, folder: JobFolder, record: LaunchRecord | None) -> Gang:
+        launched = self._clock() if record is None else record.launched
         return LocalGang(folder, order.attempt, launched)
 
     def _living(self, job: LiveJob) -> list[Gang]:

@@ -6,19 +6,17 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 
 from shockwave.executors.gangs.errors import LaunchError
 from shockwave.executors.gangs.folder import JobFolder
 from shockwave.executors.gangs.gang import Gang
-from shockwave.executors.gangs.launch import GangSettings, Part, Start, supervisor_argv
-from shockwave.executors.gangs.supervisor.locks import is_held, open_lock, try_lock
-from shockwave.executors.gangs.supervisor.processes import (
-    is_same,
-    signal_group,
-    signal_process,
-    start_ticks,
-)
+from shockwave.executors.gangs.launch import Start, supervisor_argv
 from shockwave.model.errors import ExecutorError
+from shockwave.protocol.environment import is_own
+from shockwave.protocol.locks import is_held, open_lock, try_lock
+from shockwave.protocol.processes import is_same, signal_group, signal_process, start_ticks
+from shockwave.protocol.records import Part
 
 
 class LocalGang(Gang):
@@ -84,14 +82,14 @@ class LocalGang(Gang):
             signal_group(leader, signal.SIGKILL)
 
 
-def start_gang(start: Start, part: Part, settings: GangSettings) -> LocalGang:
+def start_gang(start: Start, part: Part, source: Path) -> LocalGang:
     """Starts a supervisor that starts the ranks as soon as their slots are free.
 
     The lease is on the disk first. Raises :class:`ExecutorError` if a file cannot be written,
     and :class:`LaunchError` if the operating system refuses.
     """
     folder, generation = start.folder, start.generation
-    start.write([part], settings)
+    start.write([part])
     path = folder.alive_lock(generation)
     try:
         alive = open_lock(path)
@@ -100,17 +98,17 @@ def start_gang(start: Start, part: Part, settings: GangSettings) -> LocalGang:
     try:
         if not try_lock(alive):
             raise LaunchError(f"launch {generation} of it is running already")
-        process = _spawn(folder, generation, alive)
+        process = _spawn(folder, generation, source, alive)
     finally:
         os.close(alive)  # the supervisor has its own
     return LocalGang(folder, generation, start.now, process)
 
 
-def _spawn(folder: JobFolder, generation: int, alive: int) -> subprocess.Popen[bytes]:
+def _spawn(folder: JobFolder, generation: int, source: Path, alive: int) -> subprocess.Popen[bytes]:
     try:
-        with folder.supervisor_log.open("wb") as output:
+        with folder.supervisor_log().open("wb") as output:
             return subprocess.Popen(
-                [*supervisor_argv(folder, generation), str(alive)],
+                [*supervisor_argv(folder, generation, source), str(alive)],
                 cwd=folder.path,
                 env=inherited(os.environ),
                 stdin=subprocess.DEVNULL,
@@ -125,4 +123,4 @@ def _spawn(folder: JobFolder, generation: int, alive: int) -> subprocess.Popen[b
 
 def inherited(environment: Mapping[str, str]) -> dict[str, str]:
     """What a job gets of the scheduler's environment: all but the scheduler's own settings."""
-    return {name: value for name, value in environment.items() if not name.startswith("SHOCKWAVE_")}
+    return {name: value for name, value in environment.items() if not is_own(name)}

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from shockwave.executors.gangs.launch import Part, rank_variables
-from shockwave.executors.gangs.names import file_name
 from shockwave.model.cluster import Node
 from shockwave.model.errors import InputError
 from shockwave.model.events import Placement
+from shockwave.protocol.environment import DEVICES
+from shockwave.protocol.names import file_name
+from shockwave.protocol.records import Part
 
 
 class Slots:
@@ -48,14 +49,14 @@ class Slots:
                 return f"node {node_id} has {node.gpus} slots, not {slots}"
         return None if any(slots for _, slots in placement) else "a gang needs at least one GPU"
 
-    def part(self, placement: Placement, shared: Mapping[str, str]) -> Part:
-        """All ranks of a gang: however many nodes it spans, they share this machine."""
+    def part(self, placement: Placement, parts: Sequence[Part]) -> Part:
+        """The ranks of all parts as one: however many nodes there are, all are this machine."""
         self._folder.mkdir(parents=True, exist_ok=True)
         ranks: list[dict[str, str]] = []
         locks: list[str] = []  # files that stand for the slots: whoever locks one has the GPU
-        for (node, slots), known in zip(placement, rank_variables(placement), strict=True):
-            for slot, variables in zip(slots, known, strict=True):
+        for (node, slots), part in zip(placement, parts, strict=True):
+            for slot, variables in zip(slots, part.ranks, strict=True):
                 device = self._devices[self._first_device[node] + slot]
-                ranks.append({**shared, **variables, "CUDA_VISIBLE_DEVICES": device})
+                ranks.append({**variables, DEVICES: device})
                 locks.append(str(self._folder / f"{file_name(node)}-{slot}.lock"))
         return Part(", ".join(node for node, _ in placement), ranks, locks)

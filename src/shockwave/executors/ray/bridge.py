@@ -11,11 +11,9 @@ back the placement groups of gangs that have ended, because the next gang waits 
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import select
-import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -32,12 +30,13 @@ from ray.util.placement_group import (
 )
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from shockwave import protocol
 from shockwave.executors.ray import worker
 from shockwave.executors.ray.occupancy import occupancy
+from shockwave.protocol.processes import end_with_parent
 
 NAMESPACE = "shockwave"
 
-_SET_PARENT_DEATH_SIGNAL = 1  # prctl(2)
 _NODE_ID = "ray.io/node-id"  # labels that Ray gives to every node
 _GPU_TYPE = "ray.io/accelerator-type"
 _GPU_TYPE_RESOURCE = "accelerator_type:"
@@ -57,7 +56,8 @@ class Bridge:
 
     def __init__(self, address: str, prefix: str) -> None:
         self._prefix = prefix
-        cloudpickle.register_pickle_by_value(worker)
+        for module in (worker, protocol):
+            cloudpickle.register_pickle_by_value(module)
         ray.init(address, namespace=NAMESPACE, log_to_driver=False, configure_logging=False)
         self._actor = ray.remote(worker.PartActor)
         self._node = ray.get_runtime_context().get_node_id()
@@ -137,12 +137,11 @@ class Bridge:
         there = self._gangs()
         for gang in gangs:
             if gang["name"] not in there:
-                self._start_gang(gang["name"], gang["folder"], gang["generation"], gang["parts"])
+                self._start_gang(gang)
         return {}
 
-    def _start_gang(
-        self, name: str, folder: str, generation: int, parts: Sequence[Mapping[str, Any]]
-    ) -> None:
+    def _start_gang(self, gang: Mapping[str, Any]) -> None:
+        name, parts = gang["name"], gang["parts"]
         self._give_back(name)  # of a bridge that ended half-way
         group = placement_group(
             [{"GPU": part["gpus"]} for part in parts],
@@ -160,7 +159,7 @@ class Bridge:
                 num_gpus=part["gpus"],
                 max_restarts=0,
                 scheduling_strategy=PlacementGroupSchedulingStrategy(group, number),
-            ).remote(part["argv"], folder, generation, number)
+            ).remote(gang, part)
 
     # Ending.
 
@@ -290,7 +289,7 @@ def _serve(bridge: Bridge, tell: Callable[[dict[str, Any]], None]) -> None:
 
 def main() -> None:
     settings = json.loads(sys.argv[1])
-    ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+    end_with_parent()
     channel = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever Ray prints is not an answer
 

@@ -1,6 +1,6 @@
 """The scheduler's side of the bridge to Ray: every request has a time limit.
 
-A bridge that does not answer in time, or ends, is replaced at once, and :class:`EngineAway` is
+A bridge that does not answer in time, or ends, is replaced at once, and :class:`BackendAway` is
 raised until the new one is connected. Only the very first connection is waited for.
 """
 
@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from shockwave.executors.gangs.errors import EngineAway
+from shockwave.executors.gangs.errors import BackendAway
 
 logger = logging.getLogger(__name__)
 
@@ -64,14 +64,14 @@ class RayClient:
         return None if self._bridge is None else self._bridge.process.pid
 
     def ask(self, do: str, **what: Any) -> dict[str, Any]:
-        """The answer. Raises :class:`EngineAway` if there is none in time."""
+        """The answer. Raises :class:`BackendAway` if there is none in time."""
         with self._lock:
             bridge = self._connected()
             self._number += 1
             try:
                 bridge.send({"number": self._number, "do": do, "what": what})
                 return bridge.answer(self._number, self._request_seconds)
-            except EngineAway as error:
+            except BackendAway as error:
                 raise self._replaced(error) from error
 
     def close(self) -> None:
@@ -88,7 +88,7 @@ class RayClient:
             patience = 0.0 if self._was_connected or self._trouble else self._connect_seconds
             try:
                 bridge.answer(0, patience)
-            except EngineAway as error:
+            except BackendAway as error:
                 if bridge.ended or time.monotonic() - bridge.started > self._connect_seconds:
                     raise self._replaced(error) from error
                 raise self._away() from error
@@ -96,7 +96,7 @@ class RayClient:
             self._trouble = None
         return bridge
 
-    def _replaced(self, error: EngineAway) -> EngineAway:
+    def _replaced(self, error: BackendAway) -> BackendAway:
         """The bridge is of no use any more; the next one connects while others wait."""
         assert self._bridge is not None
         was_connected = self._bridge.connected
@@ -109,15 +109,15 @@ class RayClient:
             self._may_start = time.monotonic() + _AGAIN_SECONDS
         return self._away()
 
-    def _away(self) -> EngineAway:
+    def _away(self) -> BackendAway:
         trouble = f": {self._trouble}" if self._trouble else ""
-        return EngineAway(f"not connected to Ray at {self._address}{trouble}")
+        return BackendAway(f"not connected to Ray at {self._address}{trouble}")
 
     def _start(self) -> _Bridge:
         try:
             self._bridge = _Bridge(self._settings, self._log, self._environment)
         except OSError as error:
-            raise EngineAway(f"the bridge to Ray cannot be started: {error}") from error
+            raise BackendAway(f"the bridge to Ray cannot be started: {error}") from error
         return self._bridge
 
     def _drop(self) -> None:
@@ -153,22 +153,22 @@ class _Bridge:
             self.process.stdin.write(json.dumps(request).encode() + b"\n")
             self.process.stdin.flush()
         except OSError as error:
-            raise EngineAway("the bridge has ended") from error
+            raise BackendAway("the bridge has ended") from error
 
     def answer(self, number: int, seconds: float) -> dict[str, Any]:
-        """The answer to a request. Raises :class:`EngineAway` if it does not come in time."""
+        """The answer to a request. Raises :class:`BackendAway` if it does not come in time."""
         deadline = time.monotonic() + seconds
         while True:
             try:
                 record = self._answers.get(timeout=max(deadline - time.monotonic(), 0.0))
             except queue.Empty:
-                raise EngineAway(f"no answer in {seconds:g} s") from None
+                raise BackendAway(f"no answer in {seconds:g} s") from None
             if record is None:
                 self.ended = True
-                raise EngineAway("the bridge has ended")
+                raise BackendAway("the bridge has ended")
             if "error" in record:
                 self.ended = True
-                raise EngineAway(record["error"])
+                raise BackendAway(record["error"])
             if record["number"] == number:
                 answer: dict[str, Any] = record["answer"]
                 return answer

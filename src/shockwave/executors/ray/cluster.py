@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from shockwave.executors.gangs.errors import EngineAway
+from shockwave.executors.gangs.errors import BackendAway
 from shockwave.executors.ray.client import RayClient
 from shockwave.model.cluster import Node
 
@@ -65,7 +65,7 @@ class RayCluster:
         """Takes another look. False if Ray does not answer; then all is as it was."""
         try:
             answer = self._client.ask("look")
-        except EngineAway as error:
+        except BackendAway as error:
             self.trouble = str(error)
             return False
         self.trouble = None
@@ -76,7 +76,7 @@ class RayCluster:
         self.sight = Sight(_named(answer["nodes"]), gangs)
         return True
 
-    # All of these raise EngineAway.
+    # All of these raise BackendAway.
 
     def start(self, gangs: Sequence[dict[str, Any]]) -> None:
         self._ask("start", gangs=list(gangs))
@@ -103,7 +103,7 @@ class RayCluster:
     def _ask(self, do: str, **what: Any) -> dict[str, Any]:
         try:
             return self._client.ask(do, **what)
-        except EngineAway as error:
+        except BackendAway as error:
             self.trouble = str(error)
             raise
 

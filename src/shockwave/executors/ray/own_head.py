@@ -6,7 +6,6 @@ again. Ray listens on every address of the machine, so it gets a token that othe
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import signal
@@ -14,13 +13,13 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
-from shockwave.executors.gangs.supervisor.files import read_json
-from shockwave.executors.gangs.supervisor.processes import is_same, signal_process, start_ticks
 from shockwave.executors.gangs.supervisor.rotating_log import tail
 from shockwave.model.errors import ExecutorError
+from shockwave.protocol.environment import is_own
+from shockwave.protocol.files import read_json, write_json
+from shockwave.protocol.processes import is_same, session_members, signal_process, start_ticks
 
 _START_SECONDS = 120.0
 _STOP_SECONDS = 20.0
@@ -79,7 +78,7 @@ class OwnHead:
         argv += ["--node-ip-address=127.0.0.1", f"--port={address.rpartition(':')[2]}"]
         argv += [f"--num-gpus={self._gpus}", f"--node-name={_NODE_NAME}"]
         argv += ["--include-dashboard=false", "--disable-usage-stats"]
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("SHOCKWAVE_")}
+        environment = {k: v for k, v in os.environ.items() if not is_own(k)}
         try:
             with self._log.open("wb") as output:
                 return subprocess.Popen(
@@ -103,9 +102,7 @@ class OwnHead:
     def _remember(self, pid: int, address: str, token: str) -> None:
         record = {"pid": pid, "start_ticks": start_ticks(pid), "address": address, "token": token}
         try:
-            descriptor = os.open(self._record, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with open(descriptor, "w") as file:
-                json.dump(record, file)
+            write_json(self._record, record, private=True)
         except OSError as error:
             raise ExecutorError(f"{self._record} cannot be written: {error}") from error
 
@@ -117,7 +114,7 @@ class OwnHead:
             if self._process is not None:
                 self._process.poll()
             time.sleep(_GLANCE_SECONDS)
-        while found := _session(pid):
+        while found := session_members(pid):
             for member in found:
                 signal_process(member, signal.SIGKILL)
             time.sleep(_GLANCE_SECONDS)
@@ -125,18 +122,6 @@ class OwnHead:
 
 def _variables(token: str) -> dict[str, str]:
     return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
-
-
-def _session(leader: int) -> list[int]:
-    """The living processes of a session."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                state, _, _, session = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
-                if int(session) == leader and state not in ("Z", "X"):
-                    found.append(int(entry.name))
-    return found
 
 
 def _free_port() -> int:

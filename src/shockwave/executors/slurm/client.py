@@ -12,7 +12,7 @@ import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 
-from shockwave.executors.gangs.errors import EngineAway
+from shockwave.executors.gangs.errors import BackendAway
 from shockwave.executors.slurm.jobs import JOB_FORMAT, SlurmJob, read_jobs
 from shockwave.executors.slurm.nodes import SlurmNode, read_nodes
 
@@ -44,7 +44,7 @@ class SlurmRefused(Exception):  # noqa: N818  (an answer)
 class SlurmClient:
     """``environment`` is that of the programs, and so that of the jobs that they submit.
 
-    Every method raises :class:`EngineAway` if Slurm does not answer within ``limit_seconds``,
+    Every method raises :class:`BackendAway` if Slurm does not answer within ``limit_seconds``,
     and :class:`SlurmRefused` if it does not want to.
     """
 
@@ -80,7 +80,7 @@ class SlurmClient:
         """Whether a controller is there; quick to say so where other programs keep trying."""
         try:
             return " is UP" in self._run("scontrol", "ping")
-        except (EngineAway, SlurmRefused) as answer:
+        except (BackendAway, SlurmRefused) as answer:
             return " is UP" in str(answer)
 
     def default_partition(self) -> str | None:
@@ -126,14 +126,14 @@ class SlurmClient:
                 timeout=self._limit,
             )
         except subprocess.TimeoutExpired as error:
-            raise EngineAway(f"Slurm did not answer {argv[0]} in {self._limit:g} s") from error
+            raise BackendAway(f"Slurm did not answer {argv[0]} in {self._limit:g} s") from error
         except OSError as error:
-            raise EngineAway(f"{argv[0]} cannot be run: {error}") from error
+            raise BackendAway(f"{argv[0]} cannot be run: {error}") from error
         if done.returncode == 0:
             return done.stdout
         words = in_short(done.stderr or done.stdout)
         if any(sign in words.lower() for sign in _NO_ANSWER):
-            raise EngineAway(f"Slurm does not answer: {words}")
+            raise BackendAway(f"Slurm does not answer: {words}")
         raise SlurmRefused(words or f"{argv[0]} failed with code {done.returncode}")
 
 

@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from shockwave.executors.gangs.launch_name import LaunchName
 from shockwave.executors.slurm.client import SlurmClient
 from shockwave.executors.slurm.jobs import SlurmJob
-from shockwave.executors.slurm.names import LaunchName
 from shockwave.executors.slurm.nodes import SlurmNode
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SlurmLook:
     """``began`` (monotonic) is when Slurm was asked: it cannot know what came later."""
 
     began: float
@@ -23,7 +23,7 @@ class Look:
     occupied: Mapping[str, int] = field(default_factory=dict)  # GPUs of a node that others hold
 
 
-def look(client: SlurmClient, site: str, last: Look | None) -> Look:
+def look(client: SlurmClient, site: str, last: SlurmLook | None) -> SlurmLook:
     """Asks for nodes first, so that a node that is down has taken its jobs along.
 
     What a node uses and what we use of it are two answers. Where we used something else the
@@ -37,7 +37,7 @@ def look(client: SlurmClient, site: str, last: Look | None) -> Look:
     changed = {name for name in ours.keys() | before.keys() if ours[name] != before[name]}
     again = {node.name: node for node in client.nodes()} if changed else {}
     newest = [again.get(node.name, node) if node.name in changed else node for node in nodes]
-    return Look(
+    return SlurmLook(
         began,
         jobs,
         {node.name: node for node in nodes},

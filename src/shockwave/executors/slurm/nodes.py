@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import Enum, auto
 
+from shockwave.executors.gangs.nodes import Health, SeenNode
 from shockwave.executors.slurm.jobs import gpus_in
 from shockwave.model.cluster import Node
 
@@ -17,13 +17,6 @@ _WITHHELD = {
     "REBOOT_ISSUED",
 }  # fmt: skip
 _UNCLEAR = {"UNKNOWN", "NOT_RESPONDING", "NO_RESPOND"}
-
-
-class Health(Enum):
-    UP = auto()
-    WITHHELD = auto()  # by people: jobs on it may end in order, no new one is started
-    DOWN = auto()
-    UNCLEAR = auto()  # Slurm itself waits for it to answer; it stays what it was
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +42,11 @@ class SlurmNode:
             return Health.UNCLEAR
         return Health.UP
 
-    @property
-    def node(self) -> Node:
-        return Node(self.name, self.gpus, self.gpu_type)
+    def seen(self, occupied: int) -> SeenNode:
+        """As any backend shows it, with the GPUs of it that others hold."""
+        node = Node(self.name, self.gpus, self.gpu_type)
+        why = self.reason or self.state
+        return SeenNode(node, self.address, self.health, occupied, reason=why)
 
 
 def read_nodes(text: str) -> list[SlurmNode]:

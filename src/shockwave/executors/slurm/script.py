@@ -15,9 +15,9 @@ from pathlib import Path
 from shockwave.executors.gangs.errors import LaunchError
 from shockwave.executors.gangs.folder import JobFolder
 from shockwave.executors.gangs.launch import supervisor_argv
-from shockwave.executors.gangs.names import file_name
-from shockwave.executors.slurm.names import LaunchName
+from shockwave.executors.gangs.launch_name import LaunchName
 from shockwave.model.events import Placement
+from shockwave.protocol.names import file_name
 
 OPTIONS = (
     "partition", "account", "qos", "constraint", "reservation", "time", "cpus_per_gpu",
@@ -56,7 +56,10 @@ class Submission:
         for gpus, nodes in components.items():
             arguments += [*([":"] if arguments else []), *common]
             arguments += [f"--nodelist={','.join(nodes)}", f"--nodes={len(nodes)}"]
-            arguments += [f"--gres=gpu:{gpus}", f"--output={_literal(self.folder.supervisor_log)}"]
+            arguments += [
+                f"--gres=gpu:{gpus}",
+                f"--output={_literal(self.folder.supervisor_log())}",
+            ]
         # Only the script of the first component is run.
         position = arguments.index(":") if ":" in arguments else len(arguments)
         script = f"--wrap={self._script(len(components))}"
@@ -86,7 +89,7 @@ class Submission:
     def _script(self, components: int) -> str:
         forget = f"unset {' '.join(_MISLEADING)}"
         *program, _ = supervisor_argv(
-            self.folder, self.name.generation, python=self.python, source=self.source
+            self.folder, self.name.generation, self.source, python=self.python
         )
         if len(self.placement) == 1:
             return f"{forget}; exec {shlex.join(program)} 0"

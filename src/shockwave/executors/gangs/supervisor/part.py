@@ -1,6 +1,6 @@
 """Runs the ranks of one gang on one node, keeps their output, writes down how they ended.
 
-Started by an engine in a session of its own, it belongs to nobody afterwards: the scheduler may
+Started in a session of its own, it belongs to nobody afterwards: the scheduler may
 be killed and come back, the gang runs on. In order:
 
 1. write ``process-<part>.json``: who is running;
@@ -24,27 +24,34 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-from .files import read_json, write_json
-from .locks import open_lock, try_lock
-from .processes import (
+from shockwave.protocol import environment as names
+from shockwave.protocol.files import read_json, write_json
+from shockwave.protocol.lease import LeaseFile
+from shockwave.protocol.locks import open_lock, try_lock
+from shockwave.protocol.paths import JobPaths
+from shockwave.protocol.processes import (
     adopt_orphans,
     boot_id,
     children,
+    out_of_memory_kills,
     signal_group,
     signal_process,
     start_ticks,
 )
+from shockwave.protocol.records import ExitRecord, LaunchRecord, ProcessRecord
+
 from .rotating_log import RotatingLog
 
 FAILED = 1  # exit code: a rank failed
 NOT_SEEN = 72  # exit code: this node does not see the job's folder
 
 _GLANCE_SECONDS = 0.5  # how often the lease is looked at; signals are noticed at once
-_RENDEZVOUS_SECONDS = 0.1  # how often is looked whether the first part has started
+_MEETING_SECONDS = 0.1  # how often is looked whether the first part has started
 _SLOT_SECONDS = 0.03  # how often a slot that is not free yet is tried again
 _SEEN_WITHIN_SECONDS = 30.0  # until then the launch record must be visible on this node
+_CAUSE_SECONDS = 0.1  # to look for more ranks that failed at the same time
 _CRASH_GRACE_SECONDS = 5.0  # what the other ranks get when one has failed
 _DRAIN_SECONDS = 2.0  # for output that is still on its way when all ranks have ended
 
@@ -53,24 +60,24 @@ class Supervisor:
     """One part of a gang, from its start to its exit file."""
 
     def __init__(self, folder: Path, generation: int, part: int, locks: list[int]) -> None:
-        self._folder = folder
+        self._paths = JobPaths(folder)
         self._generation = generation
         self._part = part
-        self._order: dict[str, Any] = _launch_record(folder, generation)
-        self._mine: dict[str, Any] = self._order["parts"][part]
-        self._siblings = [n for n in range(len(self._order["parts"])) if n != part]
+        self._order = _launch_record(self._paths, generation)
+        self._mine = self._order.parts[part]
+        self._siblings = [n for n in range(len(self._order.parts)) if n != part]
         self._locks = locks  # inherited by the ranks: held while any of them lives
         self._ranks: list[subprocess.Popen[bytes]] = []
         self._logs: dict[int, RotatingLog] = {}
         self._selector = selectors.DefaultSelector()
-        self._lease_signature: tuple[int, int] | None = None
+        self._lease = LeaseFile(self._paths.lease_file)
         self._asked = False
         self._deadline: float | None = None  # monotonic; when SIGTERM turns into SIGKILL
         self._killed = False
-        self._failed_rank: int | None = None
+        self._failed: dict[int, int] = {}  # rank -> code, before anybody was asked to end
         self._sibling_failed = False
         self._error: str | None = None
-        self._ranks_started: float | None = None
+        self._starved_before = out_of_memory_kills()
 
     def run(self) -> bool:
         """Whether it ended as it should: by itself without a failure, or because it was asked."""
@@ -107,41 +114,22 @@ class Supervisor:
     def _on_term(self, *_: object) -> None:
         self._asked = True
 
-    def _look_at_lease(self) -> None:
-        path = self._folder / "lease.json"
-        try:
-            status = path.stat()
-        except OSError:
-            return  # running on is better than idling
-        signature = (status.st_ino, status.st_mtime_ns)
-        if signature == self._lease_signature:
-            return
-        lease = read_json(path)
-        if lease is None:
-            return
-        self._lease_signature = signature
-        generation = lease.get("generation")
-        if not isinstance(generation, int):
-            return
-        if generation > self._generation or (generation == self._generation and lease.get("stop")):
-            self._asked = True
-
     def _look_at_siblings(self) -> None:
         """What ended on another node of the gang ends here as well, unless it was done."""
         for part in list(self._siblings):
-            path = self._folder / f"exit-{self._generation}-{part}.json"
-            record = read_json(path) if path.exists() else None
+            record = self._paths.exit_record(self._generation, part)
             if record is None:
                 continue
             self._siblings.remove(part)
-            codes = record.get("codes")
-            if record.get("asked"):
+            if record.asked:
                 self._asked = True
-            elif record.get("error") or not codes or any(codes):
+            elif not record.went_well:
                 self._sibling_failed = True
 
     def _must_end(self) -> bool:
-        self._look_at_lease()
+        lease = self._lease.read()
+        if lease is not None and lease.ends(self._generation):
+            self._asked = True
         self._look_at_siblings()
         return self._asked or self._sibling_failed
 
@@ -149,21 +137,20 @@ class Supervisor:
 
     def _tell_who_runs(self, ranks: tuple[int, ...] = ()) -> None:
         pid = os.getpid()
-        record = {
-            "generation": self._generation,
-            "boot_id": boot_id(),
-            "pid": pid,
-            "start_ticks": start_ticks(pid),
-            "ranks": ranks,  # the first is the leader of their process group
-            "ranks_started": self._ranks_started,
-            "leader_start_ticks": start_ticks(ranks[0]) if ranks else None,
-        }
+        record = ProcessRecord(
+            self._generation,
+            boot_id(),
+            pid,
+            start_ticks(pid) or 0,
+            ranks,
+            start_ticks(ranks[0]) if ranks else None,
+        )
         with suppress(OSError):  # the lock tells who lives, even on a full disk
-            write_json(self._folder / f"process-{self._part}.json", record, durable=False)
+            record.write(self._paths.process_file(self._part))
 
     def _take_slots(self) -> bool:
         """False if asked to stop before all slots were free."""
-        for path in sorted(self._mine["slot_locks"]):  # one order for all: no deadlock
+        for path in sorted(self._mine.slot_locks):  # one order for all: no deadlock
             descriptor = open_lock(Path(path))
             self._locks.append(descriptor)
             while not try_lock(descriptor):
@@ -174,9 +161,9 @@ class Supervisor:
 
     def _meeting_point(self) -> int | None:
         """The port at which the ranks meet; None if asked to stop before it was known."""
-        path = self._folder / f"rendezvous-{self._generation}.json"
+        path = self._paths.meeting_file(self._generation)
         if self._part == 0:
-            port = _free_port(self._order["master_addr"])
+            port = _free_port(self._order.master_addr)
             if self._siblings:
                 write_json(path, {"port": port})
             return port
@@ -184,22 +171,21 @@ class Supervisor:
             record = read_json(path)
             if record is not None:
                 return int(record["port"])
-            self._wait(_RENDEZVOUS_SECONDS)
+            self._wait(_MEETING_SECONDS)
         return None
 
     def _start_ranks(self, port: int) -> None:
-        workdir = self._order["workdir"]
+        workdir = self._order.workdir
         if not os.path.isdir(workdir):
             self._error = f"the working directory does not exist: {workdir}"
             return
-        self._ranks_started = time.time()
-        meeting = {"MASTER_ADDR": self._order["master_addr"], "MASTER_PORT": str(port)}
-        base = {**os.environ, **self._order["env"], **meeting}
-        for variables, device in zip(self._mine["ranks"], self._devices(), strict=True):
+        meeting = {names.MASTER_ADDR: self._order.master_addr, names.MASTER_PORT: str(port)}
+        base = {**os.environ, **self._order.env, **meeting}
+        for variables, device in zip(self._mine.ranks, self._devices(), strict=True):
             environment = {**base, **device, **variables}
             try:
                 rank = subprocess.Popen(
-                    self._order["argv"],
+                    self._order.argv,
                     cwd=workdir,
                     env=environment,
                     stdin=subprocess.DEVNULL,
@@ -209,25 +195,25 @@ class Supervisor:
                     process_group=self._ranks[0].pid if self._ranks else 0,
                 )
             except (OSError, ValueError, subprocess.SubprocessError) as error:
-                self._error = f"cannot start {self._order['argv'][0]!r}: {error}"
+                self._error = f"cannot start {self._order.argv[0]!r}: {error}"
                 return
             self._ranks.append(rank)
-            self._keep_output(int(variables["RANK"]), rank.stdout)
+            self._keep_output(int(variables[names.RANK]), rank.stdout)
         self._tell_who_runs(tuple(rank.pid for rank in self._ranks))
 
     def _devices(self) -> list[dict[str, str]]:
-        """One GPU a rank, where the engine has given this part as many as it has ranks."""
-        ranks = len(self._mine["ranks"])
-        given = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+        """One GPU a rank, where this part was given as many as it has ranks."""
+        ranks = len(self._mine.ranks)
+        given = os.environ.get(names.DEVICES, "").split(",")
         if len(given) < ranks or not all(given):
             return [{} for _ in range(ranks)]
-        return [{"CUDA_VISIBLE_DEVICES": device} for device in given[:ranks]]
+        return [{names.DEVICES: device} for device in given[:ranks]]
 
     def _keep_output(self, number: int, output: IO[bytes] | None) -> None:
         assert output is not None
         os.set_blocking(output.fileno(), False)
-        path = self._folder / "logs" / f"rank-{number}.log"
-        log = RotatingLog(path, self._order["log_bytes"], self._order["log_backups"])
+        path = self._paths.log(number)
+        log = RotatingLog(path, self._order.log_bytes, self._order.log_backups)
         self._logs[output.fileno()] = log
         self._selector.register(output, selectors.EVENT_READ)
 
@@ -239,9 +225,10 @@ class Supervisor:
             if self._deadline is None:
                 self._must_end()
                 if self._asked:
-                    self._end_in(self._order["grace_seconds"])
-                elif self._failed_rank is not None or self._sibling_failed:
-                    self._end_in(min(_CRASH_GRACE_SECONDS, self._order["grace_seconds"]))
+                    self._end_in(self._order.grace_seconds)
+                elif self._failed or self._sibling_failed:
+                    self._note_who_else_failed()
+                    self._end_in(min(_CRASH_GRACE_SECONDS, self._order.grace_seconds))
             elif not self._killed and time.monotonic() >= self._deadline:
                 self._killed = True
                 signal_group(self._ranks[0].pid, signal.SIGKILL)
@@ -251,12 +238,18 @@ class Supervisor:
             self._wait(left)
 
     def _note_ends(self) -> bool:
-        """Whether any rank still runs; remembers which one failed first."""
-        for variables, rank in zip(self._mine["ranks"], self._ranks, strict=False):
+        """Whether any rank still runs; remembers which ones failed by themselves."""
+        for variables, rank in zip(self._mine.ranks, self._ranks, strict=False):
             known = rank.returncode is not None
-            if not known and rank.poll() and self._failed_rank is None and self._deadline is None:
-                self._failed_rank = int(variables["RANK"])
+            if not known and rank.poll() and self._deadline is None:
+                self._failed[int(variables[names.RANK])] = rank.returncode
         return any(rank.returncode is None for rank in self._ranks)
+
+    def _note_who_else_failed(self) -> None:
+        """A rank that lost its peer may be noticed before that peer, which was the cause."""
+        end = time.monotonic() + _CAUSE_SECONDS
+        while self._note_ends() and (left := end - time.monotonic()) > 0.0:
+            self._wait(left)
 
     def _end_in(self, grace_seconds: float) -> None:
         self._deadline = time.monotonic() + grace_seconds
@@ -305,37 +298,37 @@ class Supervisor:
             self._wait(_SLOT_SECONDS)
 
     def _tell_how_it_ended(self) -> None:
-        record = {
-            "generation": self._generation,
-            "node": self._mine["node"],
-            "codes": [rank.returncode for rank in self._ranks],
-            "failed_rank": self._failed_rank,
-            "asked": self._asked,
-            "killed": self._killed,
-            "error": self._error,
-            "ranks_started": self._ranks_started,
-            "ended": time.time(),
-        }
-        path = self._folder / f"exit-{self._generation}-{self._part}.json"
+        record = ExitRecord(
+            generation=self._generation,
+            node=self._mine.node,
+            ended=time.time(),
+            codes=[rank.returncode for rank in self._ranks],
+            failed=self._failed,
+            asked=self._asked,
+            killed=self._killed,
+            out_of_memory=out_of_memory_kills() > self._starved_before,
+            error=self._error,
+        )
+        path = self._paths.exit_file(self._generation, self._part)
         for attempt in range(5):  # the disk may be full for a moment
             try:
-                write_json(path, record)
+                record.write(path)
                 return
             except OSError as error:
                 print(f"{path} cannot be written: {error}", file=sys.stderr, flush=True)
                 time.sleep(0.2 * attempt)
 
 
-def _launch_record(folder: Path, generation: int) -> dict[str, Any]:
+def _launch_record(paths: JobPaths, generation: int) -> LaunchRecord:
     """A file that another machine has just written may take a moment to be seen here."""
-    path = folder / f"launch-{generation}.json"
+    path = paths.launch_file(generation)
     deadline = time.monotonic() + _SEEN_WITHIN_SECONDS
     while True:
-        record = read_json(path)
+        record = LaunchRecord.read(path)
         if record is not None:
             return record
-        lease = read_json(folder / "lease.json") or {}
-        if lease.get("generation", generation) != generation:
+        lease = paths.lease()
+        if lease is not None and lease.generation != generation:
             print(f"launch {generation} is not wanted any more", file=sys.stderr)
             raise SystemExit(0)
         if time.monotonic() >= deadline:

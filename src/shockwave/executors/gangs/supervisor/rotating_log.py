@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from .files import open_plain
+from shockwave.protocol.files import open_plain
 
 
 class RotatingLog:

@@ -1,4 +1,4 @@
-"""How a launch is found again among all jobs of Slurm: by a comment that only it has."""
+"""How a launch is found again among everything that a backend runs: by a name only it has."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from shockwave.model.errors import ExecutorError
 
-_COMMENT = re.compile(r"shockwave/([0-9a-f]+)/([^/]+)/(\d+)")
+_NAME = re.compile(r"shockwave/([0-9a-f]+)/([^/]+)/(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,19 +21,24 @@ class LaunchName:
     generation: int
 
     def __str__(self) -> str:
-        return f"shockwave/{self.site}/{self.folder}/{self.generation}"
+        return f"{prefix_of(self.site)}{self.folder}/{self.generation}"
 
     @staticmethod
-    def read(comment: str) -> LaunchName | None:
-        """The name in a comment, None if that is something else.
+    def read(text: str) -> LaunchName | None:
+        """None if the text is something else.
 
         >>> LaunchName.read("shockwave/0a1b/resnet-18/3")
         LaunchName(site='0a1b', folder='resnet-18', generation=3)
         """
-        match = _COMMENT.fullmatch(comment.strip())
+        match = _NAME.fullmatch(text.strip())
         if match is None:
             return None
         return LaunchName(match.group(1), match.group(2), int(match.group(3)))
+
+
+def prefix_of(site: str) -> str:
+    """What the names of all launches of a scheduler begin with."""
+    return f"shockwave/{site}/"
 
 
 def site_of(root: Path) -> str:
@@ -41,7 +46,7 @@ def site_of(root: Path) -> str:
 
     Raises :class:`ExecutorError` if it cannot be kept.
     """
-    path = root / "slurm-site"
+    path = root / "site"
     try:
         name = path.read_text().strip() if path.exists() else ""
         if not name:

@@ -29,7 +29,7 @@ from shockwave.model.events import (
     to_record,
 )
 from shockwave.model.job import JobSpec
-from shockwave.server.port import Conflict, SchedulerPort
+from shockwave.server.door import Conflict, SchedulerDoor
 from shockwave.server.records import (
     JobRecord,
     NodeRecord,
@@ -56,7 +56,7 @@ class Entry:
     reports: list[dict[str, Any]] = field(default_factory=list)
 
 
-class MemoryScheduler(SchedulerPort):
+class MemoryScheduler(SchedulerDoor):
     """Jobs in a dictionary in order of submission; the journal a list."""
 
     def __init__(self, logs: Path, *, nodes: int = 2, gpus_per_node: int = 4) -> None:

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from shockwave.measure.charts.canvas import Axis, Canvas, Margins
+from shockwave.measure.charts.palette import MODEL_SHADES, model_class
+from shockwave.measure.charts.svg import escape, px, time_ticks
 from shockwave.measure.history import RunHistory
-from shockwave.measure.palette import MODEL_SHADES, model_class
-from shockwave.measure.svg import duration, escape, px, time_ticks
 from shockwave.model.view import Floats, Ints
 
 MAX_LEASES = 20_000
@@ -76,10 +77,15 @@ def gantt_chart(
     rows_shown = max(min(rows, MAX_ROWS), 1)
     chosen = _longest(history.leases.seconds, max_leases)
     row_height = min(max(620 / rows_shown, 1.5), 15.0)
-    left, top, bottom = 62, 6, 26
-    plot_height = row_height * rows_shown
-    height = top + plot_height + bottom
-    x_scale = (width - left - 8) / horizon_seconds
+    canvas = Canvas(
+        label,
+        Axis(0.0, horizon_seconds, time_ticks(horizon_seconds, at_most=12), unit="time"),
+        Axis(rows_shown, 0.0, ()),
+        width,
+        row_height * rows_shown + 32,
+        Margins(62, 8, 6, 26),
+    )
+    x_scale = (canvas.right - canvas.left) / horizon_seconds
 
     paths: dict[int, list[str]] = {}
     owners: dict[int, list[int]] = {}
@@ -96,27 +102,15 @@ def gantt_chart(
 
     facts = [[jobs.id[job], jobs.model[job], int(jobs.gpus[job])] for job in shown_jobs]
     data = json.dumps({"jobs": facts, "owners": owners}, separators=(",", ":"))
-    parts = [
-        f'<svg class="chart gantt" viewBox="0 0 {width} {px(height)}" role="img" '
-        f'aria-label="{escape(label)}" data-owners="{escape(data)}" data-left="{left}" '
-        f'data-top="{top}" data-x="{x_scale:.8g}" data-y="{row_height:.6g}">'
-    ]
-    parts += _nodes(history, rows_shown, row_height, left, top, width - 8)
-    for tick in time_ticks(horizon_seconds, at_most=12):
-        x = left + tick * x_scale
-        parts.append(f'<path class="grid" d="M{px(x)},{top}v{px(plot_height)}"/>')
-        anchor = "middle" if x < width - 24 else "end"
-        parts.append(
-            f'<text class="label" x="{px(x)}" y="{px(height - 8)}" '
-            f'text-anchor="{anchor}">{duration(tick)}</text>'
-        )
-    parts.append(f'<g transform="translate({left} {top}) scale({x_scale:.8g} {row_height:.6g})">')
+    _draw_nodes(canvas, history, rows_shown)
+    canvas.draw_axes(vertical_grid=True)
+    scale = f"scale({x_scale:.8g} {row_height:.6g})"
+    canvas.raw(f'<g transform="translate({px(canvas.left)} {px(canvas.top)}) {scale}">')
     for colour, bars in sorted(paths.items()):
-        parts.append(
-            f'<path class="bars {model_class(colour)}" data-model="{colour}" d="{"".join(bars)}"/>'
-        )
-    parts.append('<path class="chosen"/></g></svg>')
-    return Gantt("".join(parts), len(chosen), len(history.leases), rows_shown, rows)
+        canvas.path("".join(bars), f"bars {model_class(colour)}", model=colour)
+    canvas.raw('<path class="chosen"/></g>')
+    svg = canvas.inline("gantt", owners=data, x=f"{x_scale:.8g}", y=f"{row_height:.6g}")
+    return Gantt(svg, len(chosen), len(history.leases), rows_shown, rows)
 
 
 def _longest(seconds: Floats, at_most: int) -> Ints:
@@ -138,28 +132,18 @@ def _bars(history: RunHistory, leases: Ints, rows: int) -> Iterator[tuple[int, i
                 first = index
 
 
-def _nodes(
-    history: RunHistory, rows: int, row_height: float, left: float, top: float, right: float
-) -> list[str]:
+def _draw_nodes(canvas: Canvas, history: RunHistory, rows: int) -> None:
     """Names beside the rows of each node, every second one shaded; no two names collide."""
-    parts, row, label_free_from = [], 0, 0.0
+    row, label_free_from = 0, 0.0
     for number, node in enumerate(history.nodes):
         if row >= rows:
             break
-        tall = min(node.gpus, rows - row) * row_height
-        y = top + row * row_height
+        y, end = canvas.y(row), canvas.y(min(row + node.gpus, rows))
         if number % 2:
-            parts.append(
-                f'<rect class="band" x="{px(left)}" y="{px(y)}" width="{px(right - left)}" '
-                f'height="{px(tall)}"/>'
-            )
-        middle = y + tall / 2
+            canvas.rectangle(canvas.left, y, canvas.right - canvas.left, end - y, "band")
+        middle = (y + end) / 2
         if middle - 6 >= label_free_from:
             name = node.id if len(node.id) <= 8 else node.id[:7] + "…"
-            parts.append(
-                f'<text class="label" x="{px(left - 8)}" y="{px(middle + 4)}" '
-                f'text-anchor="end">{escape(name)}<title>{escape(node.id)}</title></text>'
-            )
+            canvas.text(canvas.left - 8, middle + 4, name, "end", title=node.id)
             label_free_from = middle + 6
         row += node.gpus
-    return parts

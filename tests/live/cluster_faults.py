@@ -1,4 +1,4 @@
-"""A dozen jobs on a cluster of which everything is killed once: for every engine the same."""
+"""A dozen jobs on a cluster of which everything is killed once: for every backend the same."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def everything_is_killed_once(
     environment: Mapping[str, str] | None = None,
     with_jobs: bool,
 ) -> None:
-    """A node, the engine's controller and the scheduler, while a dozen jobs run.
+    """A node, the backend's controller and the scheduler, while a dozen jobs run.
 
     ``where`` are the flags of ``serve`` that lead to the cluster. If the node is not lost
     ``with_jobs``, it only looks lost: a second copy of each lives on.

@@ -1,4 +1,4 @@
-"""What a job says about itself: lines of JSON that it appends while it runs.
+"""What a job says about itself: one JSON object a line, appended while it runs.
 
 A job may write anything. Lines that make no sense are passed over, and a line that is not
 complete yet waits for its end.
@@ -9,16 +9,17 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shockwave.executors.gangs.supervisor.files import open_plain
+from .files import open_plain
 
 logger = logging.getLogger(__name__)
 
-EVENTS = ("started", "epoch", "regime", "stopped", "done")
+EVENTS = ("started", "epoch", "regime", "saved", "stopped", "done")
 _CHUNK_BYTES = 1 << 20
 _LONGEST_LINE_BYTES = 1 << 16
 
@@ -34,7 +35,44 @@ class Report:
     seconds: float | None = None
 
 
-class ReportFile:
+class ReportWriter:
+    """Appends reports to a file, and keeps them in memory; only that if there is no file.
+
+    A line is one write, so a reader never sees half of one followed by another. A disk that is
+    full costs the report, not the training: the failure is logged.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.records: list[dict[str, object]] = []
+        self._path = path
+        self._descriptor: int | None = None
+        self._torn = False
+
+    def append(self, record: Mapping[str, object], *, durable: bool = False) -> None:
+        """Adds a report; ``durable`` ones reach the disk before this returns."""
+        clean = {key: _finite(value) for key, value in record.items()}
+        self.records.append(clean)
+        if self._path is None:
+            return
+        try:
+            if self._descriptor is None:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+                self._descriptor = os.open(self._path, flags, 0o644)
+            # A line that was cut off by a full disk must not swallow the next one.
+            line = (b"\n" if self._torn else b"") + line_of(clean)
+            self._torn = os.write(self._descriptor, line) < len(line)
+            if durable:
+                os.fsync(self._descriptor)
+        except OSError as error:
+            logger.warning("report to %s was lost: %s", self._path, error)
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+class ReportReader:
     """Reads a growing file, every line once."""
 
     def __init__(self, path: Path) -> None:
@@ -64,6 +102,11 @@ class ReportFile:
                 elif line.strip() and not self._warned:
                     self._warned = True
                     logger.warning("%s holds a line that is no report: %r", self._path, line[:80])
+
+
+def line_of(record: Mapping[str, object]) -> bytes:
+    """A report as the line that is appended."""
+    return (json.dumps(record, separators=(",", ":")) + "\n").encode()
 
 
 def parse(line: bytes) -> Report | None:
@@ -100,3 +143,8 @@ def _number(value: Any) -> float | None:
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
+
+
+def _finite(value: object) -> object:
+    """JSON knows neither NaN nor infinity."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from shockwave.model.errors import InputError
+from shockwave.model.events import Event
 from shockwave.server.records import (
     JobRecord,
     NodeRecord,
@@ -16,6 +17,7 @@ from shockwave.server.records import (
     State,
     Submission,
     TenantRecord,
+    Totals,
 )
 
 
@@ -23,7 +25,7 @@ class Conflict(InputError):  # noqa: N818  (a state of affairs, not a mistake)
     """The request was right once, but things have moved on."""
 
 
-class SchedulerPort(ABC):
+class SchedulerDoor(ABC):
     """Thread-safe; every method returns at once. Raises ``InputError`` for what cannot be."""
 
     @abstractmethod
@@ -68,6 +70,13 @@ class SchedulerPort(ABC):
 
     @abstractmethod
     def tenants(self) -> list[TenantRecord]: ...
+
+    @abstractmethod
+    def totals(self) -> Totals: ...
+
+    @abstractmethod
+    def recent_events(self, seconds: float, kinds: Sequence[str]) -> list[Event]:
+        """Events of these kinds from the last so many seconds."""
 
     @abstractmethod
     def events(self, after: int, limit: int) -> list[tuple[int, dict[str, Any]]]:

@@ -1,0 +1,21 @@
+"""The chart kit: every chart of the reports, the plots and the benchmarks is made with it.
+
+A :class:`Canvas` is a plot area with two axes; charts are inline parts of a page that has the
+style sheet, or files of their own that bring it along.
+"""
+
+from shockwave.measure.charts.canvas import Axis, Canvas, Margins, standalone, stylesheet
+from shockwave.measure.charts.kinds import Area, Line, area_chart, cdf_chart, time_edges
+
+__all__ = [
+    "Area",
+    "Axis",
+    "Canvas",
+    "Line",
+    "Margins",
+    "area_chart",
+    "cdf_chart",
+    "standalone",
+    "stylesheet",
+    "time_edges",
+]

@@ -1,0 +1,86 @@
+"""Events as JSON types and back: how a journal is written down."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any, get_args
+
+import numpy as np
+
+from shockwave.model.cluster import Node
+from shockwave.model.errors import JournalError
+from shockwave.model.events import Event, JobStopped, Progressed, Starts, StopReason
+from shockwave.model.job import Adaptation, JobSpec, Preemptible
+
+_KINDS: dict[str, type[Any]] = {cls.kind: cls for cls in get_args(Event)}
+_FIELDS = {cls: tuple(field.name for field in dataclasses.fields(cls)) for cls in _KINDS.values()}
+
+
+def to_record(event: Event) -> dict[str, Any]:
+    """The event as JSON types, ``kind`` first; ``nan`` becomes null."""
+    record = {"kind": event.kind}
+    for name in _FIELDS[type(event)]:
+        record[name] = plain(getattr(event, name))
+    return record
+
+
+def from_record(record: dict[str, Any]) -> Event:
+    """The inverse of :func:`to_record`. Raises :class:`JournalError` on anything else."""
+    try:
+        fields = dict(record)
+        cls = _KINDS[fields.pop("kind")]
+        if cls is Progressed:
+            return _progressed(fields)
+        for name in _CONVERTED.keys() & fields.keys():
+            fields[name] = _CONVERTED[name](fields[name])
+        if cls is JobStopped:
+            fields["reason"] = StopReason(fields["reason"])
+        event: Event = cls(**fields)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise JournalError(f"not an event of a journal: {str(record)[:120]} ({error})") from error
+    return event
+
+
+def plain(value: Any) -> Any:
+    """A value of an event, or a dataclass of such values, as JSON types."""
+    if isinstance(value, float):
+        return None if math.isnan(value) else value
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, np.ndarray):
+        return [None if item != item else item for item in value.tolist()]
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+
+
+def _progressed(fields: dict[str, Any]) -> Progressed:
+    for name, values in fields.items():
+        if isinstance(values, list):
+            kind = np.int64 if name in ("handle", "configuration") else np.float64
+            fields[name] = np.array(values, dtype=kind)  # null becomes nan
+    return Progressed(**fields)
+
+
+def _node(value: Any) -> Any:
+    return Node(**value) if isinstance(value, dict) else value
+
+
+def spec_of_record(record: dict[str, Any]) -> JobSpec:
+    fields = dict(record)
+    fields["adaptation"] = Adaptation(fields["adaptation"])
+    fields["preemptible"] = Preemptible(fields.get("preemptible", Preemptible.ALWAYS))
+    fields["configurations"] = tuple(fields["configurations"])
+    fields["epoch_seconds"] = tuple(math.nan if s is None else s for s in fields["epoch_seconds"])
+    return JobSpec(**fields)
+
+
+_CONVERTED: dict[str, Callable[[Any], Any]] = {
+    "node": _node,
+    "nodes": lambda nodes: tuple(map(_node, nodes)),
+    "job": lambda job: spec_of_record(job) if isinstance(job, dict) else job,
+    "placement": lambda parts: tuple((node, tuple(slots)) for node, slots in parts),
+    "starts": Starts,
+}

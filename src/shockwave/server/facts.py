@@ -1,0 +1,66 @@
+"""What happened to a job so far, for people: immutable, replaced when something happens."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from shockwave.model.event_records import plain, spec_of_record
+from shockwave.model.events import Placement
+from shockwave.model.job import JobSpec
+from shockwave.server.records import State
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """Times are unix seconds where the name says so."""
+
+    number: int  # of its submission, from 1
+    spec: JobSpec
+    submitted_unix: float
+    state: State = "waiting"
+    epochs_done: float = 0.0
+    configuration: int | None = None
+    started_unix: float | None = None
+    finished_unix: float | None = None
+    starts: int = 0
+    crashes: int = 0
+    preemptions: int = 0
+    placement: Placement = ()
+    confirmed: bool = False  # seen to run since its last start
+    gpu_seconds: float = 0.0
+    saved: bool = False  # whether it has a checkpoint to go on from
+    held: bool = False
+    cancelling: bool = False
+    crash: str = ""  # of the last stop, if it was one: exit code and last lines of the log
+    setback: str = ""  # of the last stop, if it was none: why others ended it
+    last_stop: str = ""  # the reason
+    note: str = ""  # what the backend says of it
+    failure: str = ""
+    ftf_themis: float | None = None  # of a finished job
+    active_rounds_before: int = 0  # active jobs summed over the rounds before it came
+    rounds_before: int = 0
+
+    @property
+    def id(self) -> str:
+        return self.spec.id
+
+    @property
+    def handle(self) -> int:
+        return self.number - 1
+
+    @property
+    def ended(self) -> bool:
+        return self.state not in ("waiting", "running")
+
+
+def to_json(facts: JobFacts) -> str:
+    return json.dumps(plain(facts), separators=(",", ":"))
+
+
+def from_json(text: str) -> JobFacts:
+    record: dict[str, Any] = json.loads(text)
+    record["spec"] = spec_of_record(record["spec"])
+    record["placement"] = tuple((node, tuple(slots)) for node, slots in record["placement"])
+    return JobFacts(**record)

@@ -1,0 +1,285 @@
+"""The journal as people ask about it: active jobs, nodes, rounds and tenants.
+
+A fold like the scheduler's own state. Jobs that have ended leave: ``ended`` hands their last
+facts to whoever keeps them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import deque
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, assert_never
+
+from shockwave.model.cluster import Node
+from shockwave.model.events import (
+    CancelRequested,
+    Event,
+    JobCancelled,
+    JobChanged,
+    JobFailed,
+    JobFinished,
+    JobHeld,
+    JobNoted,
+    JobReleased,
+    JobRunning,
+    JobStarted,
+    JobStopped,
+    JobSubmitted,
+    NodeDown,
+    NodeDrained,
+    NodeOccupied,
+    NodeResumed,
+    NodeUp,
+    Progressed,
+    RegimeChanged,
+    RequeueRequested,
+    RoundDecided,
+    RunEnded,
+    RunStarted,
+    SettingsChanged,
+    StopReason,
+)
+from shockwave.server import facts as facts_module
+from shockwave.server.describe import round_record
+from shockwave.server.facts import JobFacts
+from shockwave.server.records import RoundRecord, State
+
+ROUNDS_KEPT = 2_000  # older ones are in the journal
+
+
+@dataclass
+class NodeFacts:
+    node: Node
+    up: bool = True
+    drained: bool = False
+    others: int = 0  # GPUs that others hold
+    reason: str = ""  # why it is down
+
+
+@dataclass
+class TenantTotals:
+    """Of jobs that have ended, and the weight of the latest job."""
+
+    weight: float = 1.0
+    finished: int = 0
+    gpu_seconds: float = 0.0
+
+
+@dataclass
+class Projection:
+    """Not thread-safe; :class:`~shockwave.server.board.Board` is."""
+
+    origin_unix: float
+    sequence_number: int = 0  # of the last event
+    submitted: int = 0
+    jobs: dict[str, JobFacts] = field(default_factory=dict)  # active, in order of submission
+    nodes: dict[str, NodeFacts] = field(default_factory=dict)
+    rounds: deque[RoundRecord] = field(default_factory=lambda: deque(maxlen=ROUNDS_KEPT))
+    tenants: dict[str, TenantTotals] = field(default_factory=dict)
+    ended_by_state: dict[State, int] = field(default_factory=dict)
+    restarts: dict[str, int] = field(default_factory=dict)  # by what had ended the run before
+    lost_gpu_seconds: float = 0.0  # held without progress that lasted
+    active_rounds: int = 0  # sum over rounds of the number of active jobs
+    rounds_decided: int = 0
+    gpus_up: int = 0
+    ended: list[JobFacts] = field(default_factory=list)  # since somebody took them away
+    _by_handle: dict[int, str] = field(default_factory=dict)
+
+    def apply(self, event: Event) -> None:
+        self.sequence_number += 1
+        match event:
+            case Progressed():
+                self._progressed(event)
+            case JobSubmitted():
+                self._submitted(event)
+            case JobStarted():
+                self._started(event)
+            case JobStopped():
+                self._stopped(event)
+            case RegimeChanged():
+                self._update(event.job, configuration=event.configuration)
+            case JobRunning():
+                self._update(event.job, confirmed=True, note="")
+            case JobNoted():
+                self._update(event.job, note=event.note)
+            case JobFinished():
+                self._finished(event)
+            case JobFailed():
+                self._update(event.job, failure=event.reason)
+                self._end(event, "failed")
+            case JobCancelled():
+                self._end(event, "cancelled")
+            case JobChanged():
+                self._update(event.job.id, spec=event.job)
+            case JobHeld():
+                self._update(event.job, held=True)
+            case JobReleased():
+                self._update(event.job, held=False)
+            case CancelRequested():
+                self._update(event.job, cancelling=True)
+            case RequeueRequested() | SettingsChanged() | RunEnded():
+                pass
+            case RoundDecided():
+                self.active_rounds += event.active * event.rounds
+                self.rounds_decided += event.rounds
+                self.gpus_up = event.gpus_up
+                self.rounds.append(round_record(event, self.origin_unix))
+            case RunStarted():
+                self.nodes |= {node.id: NodeFacts(node) for node in event.nodes}
+            case NodeUp():
+                known = self.nodes.setdefault(event.node.id, NodeFacts(event.node))
+                known.node, known.up, known.others, known.reason = event.node, True, 0, ""
+            case NodeDown():
+                if event.node in self.nodes:
+                    known = self.nodes[event.node]
+                    known.up, known.others, known.reason = False, 0, event.reason
+            case NodeOccupied():
+                if event.node in self.nodes:
+                    self.nodes[event.node].others = event.gpus
+            case NodeDrained() | NodeResumed():
+                if event.node in self.nodes:
+                    self.nodes[event.node].drained = isinstance(event, NodeDrained)
+            case _:
+                assert_never(event)
+
+    def _update(self, job: str, **changes: Any) -> None:
+        facts = self.jobs.get(job)
+        if facts is not None:
+            self.jobs[job] = replace(facts, **changes)
+
+    def _submitted(self, event: JobSubmitted) -> None:
+        spec = event.job
+        self.submitted += 1
+        self.jobs[spec.id] = JobFacts(
+            number=self.submitted,
+            spec=spec,
+            submitted_unix=self.unix(spec.arrival_seconds),
+            active_rounds_before=self.active_rounds,
+            rounds_before=self.rounds_decided,
+        )
+        self._by_handle[self.submitted - 1] = spec.id
+        self.tenants.setdefault(spec.tenant, TenantTotals()).weight = spec.weight
+
+    def _started(self, event: JobStarted) -> None:
+        facts = self.jobs.get(event.job)
+        if facts is not None:
+            first = facts.started_unix
+            if event.attempt > 1:
+                reason = facts.last_stop or "moved"
+                self.restarts[reason] = self.restarts.get(reason, 0) + 1
+            self._update(
+                event.job,
+                state="running",
+                started_unix=self.unix(event.time) if first is None else first,
+                starts=event.attempt,
+                placement=event.placement,
+                confirmed=False,
+                note="",
+            )
+
+    def _stopped(self, event: JobStopped) -> None:
+        facts = self.jobs.get(event.job)
+        if facts is not None:
+            crashed = event.reason is StopReason.CRASHED
+            self._update(
+                event.job,
+                state="waiting",
+                epochs_done=event.epochs_done,
+                placement=(),
+                crashes=facts.crashes + crashed,
+                preemptions=facts.preemptions + (event.reason is StopReason.PREEMPTED),
+                crash=event.detail or "crashed" if crashed else "",
+                setback="" if crashed else event.detail,
+                last_stop=event.reason.value,
+                note="",
+            )
+
+    def _progressed(self, event: Progressed) -> None:
+        columns = (
+            event.handle, event.epochs_done, event.configuration, event.held_seconds,
+            event.productive_seconds,
+        )  # fmt: skip
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        for i, (handle, epochs_done, index, held_seconds, productive_seconds) in enumerate(rows):
+            job = self._by_handle.get(handle)
+            facts = None if job is None else self.jobs[job]
+            if facts is not None:
+                unsaved = None if event.unsaved_seconds is None else event.unsaved_seconds[i]
+                # Productive seconds are negative where a crash undid work: that is lost too.
+                idle = max(held_seconds - productive_seconds, 0.0)
+                self.lost_gpu_seconds += idle * facts.spec.gpus
+                self.jobs[facts.id] = replace(
+                    facts,
+                    epochs_done=epochs_done,
+                    configuration=facts.spec.configurations[index],
+                    gpu_seconds=facts.gpu_seconds + held_seconds * facts.spec.gpus,
+                    saved=facts.saved or (unsaved is not None and not math.isnan(unsaved)),
+                )
+
+    def _finished(self, event: JobFinished) -> None:
+        facts = self.jobs.get(event.job)
+        if facts is None:
+            return
+        rounds = self.rounds_decided - facts.rounds_before
+        active = self.active_rounds - facts.active_rounds_before
+        crowd = active / rounds if rounds else 1.0
+        fair = event.exclusive_seconds * max(1.0, crowd / max(self.gpus_up, 1))
+        took = event.time - facts.spec.arrival_seconds
+        self._update(
+            event.job,
+            epochs_done=float(facts.spec.epochs),
+            ftf_themis=took / fair if fair > 0 else None,
+        )
+        self._end(event, "finished")
+
+    def _end(self, event: JobFinished | JobFailed | JobCancelled, state: State) -> None:
+        facts = self.jobs.pop(event.job, None)
+        if facts is None:
+            return
+        del self._by_handle[facts.handle]
+        time = self.unix(event.time)
+        last = replace(facts, state=state, finished_unix=time, placement=(), crash="", note="")
+        self.ended.append(last)
+        self.ended_by_state[state] = self.ended_by_state.get(state, 0) + 1
+        totals = self.tenants[facts.spec.tenant]
+        totals.finished += state == "finished"
+        totals.gpu_seconds += facts.gpu_seconds
+
+    def unix(self, seconds: float) -> float:
+        return self.origin_unix + seconds
+
+    # To a snapshot and back.
+
+    def dump(self) -> dict[str, Any]:
+        return {
+            "origin_unix": self.origin_unix,
+            "sequence_number": self.sequence_number,
+            "submitted": self.submitted,
+            "jobs": [facts_module.to_json(facts) for facts in self.jobs.values()],
+            "nodes": [asdict(node) for node in self.nodes.values()],
+            "rounds": [record.model_dump_json() for record in self.rounds],
+            "tenants": {name: asdict(totals) for name, totals in self.tenants.items()},
+            "ended_by_state": self.ended_by_state,
+            "restarts": self.restarts,
+            "lost_gpu_seconds": self.lost_gpu_seconds,
+            "active_rounds": self.active_rounds,
+            "rounds_decided": self.rounds_decided,
+            "gpus_up": self.gpus_up,
+        }
+
+    @classmethod
+    def load(cls, record: dict[str, Any]) -> Projection:
+        fields = dict(record)
+        jobs = [facts_module.from_json(text) for text in fields["jobs"]]
+        nodes = [NodeFacts(**{**node, "node": Node(**node["node"])}) for node in fields["nodes"]]
+        rounds = (RoundRecord.model_validate(json.loads(text)) for text in fields["rounds"])
+        fields["jobs"] = {facts.id: facts for facts in jobs}
+        fields["nodes"] = {facts.node.id: facts for facts in nodes}
+        fields["rounds"] = deque(rounds, maxlen=ROUNDS_KEPT)
+        fields["tenants"] = {
+            name: TenantTotals(**totals) for name, totals in fields["tenants"].items()
+        }
+        fields["_by_handle"] = {facts.handle: facts.id for facts in jobs}
+        return cls(**fields)

@@ -1,0 +1,330 @@
+"""The settings of ``shockwave serve``, all of them: what they are called, mean and default to.
+
+Flags, environment variables, the configuration file, ``shockwave config`` and the page of the
+documentation are made from this model and from the options of the executors.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, get_args
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    SerializeAsAny,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
+
+from shockwave.engine.retry import Retries
+from shockwave.engine.state import Rounds
+from shockwave.executors.live import EXECUTORS
+from shockwave.executors.options import SiteOptions
+from shockwave.model.cluster import Cluster
+from shockwave.model.errors import InputError
+from shockwave.model.events import Starts
+from shockwave.model.registry import Registry
+from shockwave.policies.registry import POLICIES
+from shockwave.predict.registry import PREDICTORS
+from shockwave.server.tokens import hash_token, is_loopback
+
+ENVIRONMENT_PREFIX = "SHOCKWAVE_"
+OPTIONS = "site_options"  # the one field that is not a setting, but holds an executor's
+_SHORTEST_TOKEN = 16
+
+
+def _default_state_dir() -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "shockwave"
+
+
+def _gpus_of_this_machine() -> int:
+    """What the NVIDIA driver lists; one emulated slot where there is none."""
+    try:
+        return len(os.listdir("/proc/driver/nvidia/gpus")) or 1
+    except OSError:
+        return 1
+
+
+# The groups of settings, by their first: in the help, and in the documentation.
+_PANELS = {
+    "state_dir": "State",
+    "host": "Listening",
+    "policy": "Deciding",
+    "executor": "Running jobs",
+    "most_crashes": "Jobs that crash",
+}
+_FURTHER_FLAGS = {
+    "policy": "-p",
+    "round_seconds": "--round",
+    "restart_seconds": "--restart",
+    "stop_jobs": "--keep-jobs",
+}
+
+
+class ServeConfig(BaseModel):
+    """How a live scheduler runs. The text below each setting is its documentation."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+    state_dir: Path = Field(default_factory=_default_state_dir)
+    """Where everything is kept, jobs and their logs included. Without it, ``shockwave`` below
+    ``$XDG_STATE_HOME`` or ``~/.local/state``."""
+    database_url: str | None = None
+    """``postgresql://...`` Without it, SQLite in the state directory."""
+    snapshot_events: int = Field(10_000, ge=1)
+    """Events after which the state is saved, so that a restart need not read all of them."""
+    journal_days: float = Field(30.0, ge=0)
+    """Days after which events move to compressed files in the state directory."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on. One that others can reach needs a token."""
+    port: int = Field(7410, ge=0, le=65_535)
+    """TCP port to listen on; 0 for any free one."""
+    token: SecretStr | None = None
+    """The operator's token. From the environment only: neither a file nor the list of processes
+    should show it."""
+    token_sha256: str | None = Field(None, pattern=r"^[0-9a-f]{64}$")
+    """SHA-256 of the operator's token, as ``shockwave token`` prints it."""
+    max_body_bytes: int = Field(1 << 20, ge=1024)
+    """Bytes that the body of a request may have."""
+
+    policy: str = "shockwave"
+    """Who decides: a policy by name, or a class as ``my_package:MyPolicy``."""
+    predictor: str | None = None
+    """Who predicts, by name or as ``my_package:MyPredictor``. Without it, the one that the policy
+    is meant for."""
+    seed: int = Field(0, ge=0)
+    """Seed of policies that sample."""
+    round_seconds: float = Field(120.0, gt=0)
+    """Seconds that a round lasts."""
+    restart_seconds: float = Field(20.0, ge=0)
+    """Seconds that a start costs a job. Less than a round."""
+    starts: Starts = Starts.IMMEDIATE
+    """When jobs start on free GPUs: ``immediate``, or at the beginning of ``rounds`` only."""
+
+    executor: str = "local"
+    """Where jobs run: an executor by name, or a class as ``my_package:MyExecutor``."""
+    slots: int = Field(default_factory=_gpus_of_this_machine, ge=1, le=100_000)
+    """GPU slots, where the executor does not know its GPUs itself. Without it, the GPUs of this
+    machine, or one slot if it has none."""
+    gpus_per_node: int | None = Field(None, ge=1)
+    """Emulate several nodes with this many slots each. Without it, all slots are on one node."""
+    grace_seconds: float = Field(30.0, ge=0)
+    """Seconds that a job has to save before it is killed."""
+    start_seconds: float = Field(60.0, gt=0)
+    """Seconds that a cluster may take to start a job before it is withdrawn."""
+    stop_jobs: bool = False
+    """At shutdown, stop running jobs. Otherwise they run on and are found again at the next
+    start."""
+    site_options: SerializeAsAny[SiteOptions] = Field(default_factory=dict, validate_default=True)
+    """The options of the executor."""
+
+    most_crashes: int = Field(3, ge=1)
+    """Crashes in a row without progress after which a job is given up."""
+    first_back_off_seconds: float = Field(10.0, ge=0)
+    """Seconds that a job waits after a crash, twice as many after the next one."""
+    longest_back_off_seconds: float = Field(600.0, ge=0)
+    """Seconds that a job waits at most after a crash."""
+
+    @field_validator("state_dir")
+    @classmethod
+    def _absolute(cls, value: Path) -> Path:
+        return Path(os.path.abspath(value.expanduser()))
+
+    @field_validator("policy")
+    @classmethod
+    def _known_policy(cls, value: str) -> str:
+        _loaded(POLICIES, value)
+        return value
+
+    @field_validator("executor")
+    @classmethod
+    def _known_executor(cls, value: str) -> str:
+        _loaded(EXECUTORS, value)
+        return value
+
+    @field_validator("predictor")
+    @classmethod
+    def _known_predictor(cls, value: str | None) -> str | None:
+        if value is not None and _loaded(PREDICTORS, value).clairvoyant:
+            usable = [name for name in PREDICTORS.names() if name != value]
+            raise ValueError(f"no such predictor for live jobs; there are {', '.join(usable)}")
+        return value
+
+    @field_validator("token")
+    @classmethod
+    def _long_enough(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and len(value.get_secret_value()) < _SHORTEST_TOKEN:
+            raise ValueError(f"a token has at least {_SHORTEST_TOKEN} characters")
+        return value
+
+    @field_validator(OPTIONS, mode="before")
+    @classmethod
+    def _of_the_executor(cls, value: Any, info: ValidationInfo) -> SiteOptions:
+        if "executor" not in info.data:
+            return SiteOptions()  # the executor is unknown, which is an error already
+        return EXECUTORS.load(info.data["executor"]).SiteOptions.model_validate(value)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.restart_seconds >= self.round_seconds:
+            raise ValueError(
+                f"restart_seconds ({self.restart_seconds:g}) must be below round_seconds "
+                f"({self.round_seconds:g}), or no job would ever make progress"
+            )
+        if self.discovers_nodes:
+            for name in ("slots", "gpus_per_node"):
+                if name in self.model_fields_set and getattr(self, name) is not None:
+                    knows = self.site_options.node_source()
+                    raise ValueError(f"{name} is not for this executor: {knows} knows its GPUs")
+        if not is_loopback(self.host) and self.token_hash is None:
+            raise ValueError(
+                f"host {self.host!r} can be reached by others, so a token is required: "
+                "set SHOCKWAVE_TOKEN or token_sha256, or stay on 127.0.0.1"
+            )
+        return self
+
+    @property
+    def discovers_nodes(self) -> bool:
+        """Whether nodes come from the executor, not from these settings."""
+        return self.site_options.node_source() is not None
+
+    @property
+    def token_hash(self) -> str | None:
+        """The SHA-256 of the operator's token; None where there is none."""
+        return (
+            self.token_sha256 if self.token is None else hash_token(self.token.get_secret_value())
+        )
+
+    @property
+    def database(self) -> str:
+        """The database's URL."""
+        return self.database_url or f"sqlite:///{self.state_dir / 'shockwave.db'}"
+
+    @property
+    def cluster(self) -> Cluster:
+        """The nodes that these settings make; none where the executor knows them."""
+        if self.discovers_nodes:
+            return Cluster(())
+        return Cluster.uniform(self.slots, self.gpus_per_node or self.slots)
+
+    @property
+    def rounds(self) -> Rounds:
+        return Rounds(self.round_seconds, self.restart_seconds)
+
+    @property
+    def retries(self) -> Retries:
+        return Retries(
+            self.most_crashes, self.first_back_off_seconds, self.longest_back_off_seconds
+        )
+
+
+def _loaded(registry: Registry[Any], name: str) -> Any:
+    try:
+        return registry.load(name)
+    except InputError as error:
+        said = str(InputError(error.problem, source=error.source, hint=error.hint))
+        raise ValueError(said) from error
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting: ``name`` in a file, ``--name`` as a flag, ``SHOCKWAVE_NAME`` in the environment.
+
+    ``panel`` is the group that it is shown in, ``executor`` the one that it is an option of, and
+    ``key`` its name among those.
+    """
+
+    name: str
+    key: str
+    field: FieldInfo
+    panel: str
+    executor: str | None = None
+
+    @property
+    def variable(self) -> str:
+        return ENVIRONMENT_PREFIX + self.name.upper()
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def flags(self) -> list[str]:
+        """Its spellings on the command line. A switch has one for each position."""
+        further = _FURTHER_FLAGS.get(self.name)
+        if self.kind is bool:
+            return [f"{self.flag}/{further or self.flag.replace('--', '--no-', 1)}"]
+        return [self.flag, *([further] if further else [])]
+
+    @property
+    def is_secret(self) -> bool:
+        return SecretStr in _types(self.field.annotation)
+
+    @property
+    def kind(self) -> type:
+        """The type of its values, as far as it matters to somebody who writes one."""
+        known = {kind for kind in _types(self.field.annotation) if isinstance(kind, type)}
+        return next((kind for kind in (bool, int, float, Path) if kind in known), str)
+
+    @property
+    def description(self) -> str:
+        """In plain words, on one line."""
+        return " ".join((self.field.description or "").replace("``", "").split())
+
+    @property
+    def default(self) -> str:
+        """As it is written; empty where nothing is set by default, or what depends on the place."""
+        is_fixed = not (self.field.default_factory or self.field.is_required())
+        value = self.field.default if is_fixed else None
+        if isinstance(value, bool | float):
+            return f"{value:g}" if isinstance(value, float) else str(value).lower()
+        return "" if value is None else str(value)
+
+
+def common_settings() -> Iterator[Setting]:
+    """Those that hold whatever the executor."""
+    panel = ""
+    for name, field in ServeConfig.model_fields.items():
+        panel = _PANELS.get(name, panel)
+        if name != OPTIONS:
+            yield Setting(name, name, field, panel)
+
+
+def settings_of(executor: str) -> Iterator[Setting]:
+    """Those that are made from the options of an executor. Raises :class:`InputError`."""
+    kind = EXECUTORS.load(executor)
+    for key, field in kind.SiteOptions.model_fields.items():
+        name = f"{kind.name.replace('-', '_')}_{key}"
+        yield Setting(name, key, field, f"Executor {kind.name}", kind.name)
+
+
+def known_settings(executor: str | None = None) -> dict[str, Setting]:
+    """By name: the common ones, those of the built-in executors, and those of ``executor``.
+
+    An executor of another package cannot take the name of a setting that exists.
+    """
+    executors = dict.fromkeys([*EXECUTORS.built_in, *([executor] if executor else [])])
+    known = {setting.name: setting for setting in common_settings()}
+    for name in executors:
+        for setting in settings_of(name):
+            known.setdefault(setting.name, setting)
+    return known
+
+
+def _types(annotation: Any) -> Iterator[Any]:
+    """The annotation and all that it is made of, such as the parts of a union."""
+    yield annotation
+    for part in get_args(annotation):
+        yield from _types(part)
