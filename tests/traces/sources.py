@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from typer.testing import CliRunner
 
 from shockwave.cli.main import app
+from shockwave.engine.journal import read_journal
+from shockwave.model.events import JobSubmitted
+from shockwave.server.archive import Archive
+from shockwave.server.store import Store
 
 HELIOS = """\
 job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue
@@ -233,6 +238,19 @@ def journal(folder: Path) -> Path:
     return path
 
 
+def database(folder: Path) -> Path:
+    state = folder / "state"
+    state.mkdir(exist_ok=True)
+    store = Store(f"sqlite:///{state / 'shockwave.db'}", Archive(state / "archive"))
+    events = [
+        replace(event, submission="{}") if isinstance(event, JobSubmitted) else event
+        for event in read_journal(journal(folder))
+    ]
+    store.append(1, events, 0, [])
+    store.close()
+    return state
+
+
 MAKERS: dict[str, Callable[[Path], Path]] = {
     "gavel": gavel,
     "sia": sia,
@@ -245,4 +263,5 @@ MAKERS: dict[str, Callable[[Path], Path]] = {
     "alibaba-2026": _plain("job_info_df.csv", ALIBABA_2026),
     "slurm": _plain("history.txt", SLURM),
     "journal": journal,
+    "database": database,
 }

@@ -30,7 +30,9 @@ NOISE = st.binary(min_size=1, max_size=12)
 
 def plain_file(folder: Path, name: str) -> Path:
     path = sources.MAKERS[name](folder)
-    return path / "pai_job_table.csv" if path.is_dir() else path
+    if name == "alibaba-2020":
+        return path / "pai_job_table.csv"
+    return path / "shockwave.db" if name == "database" else path
 
 
 @pytest.mark.parametrize("name", [*TABLES, "philly", "alibaba-2020", "journal"])

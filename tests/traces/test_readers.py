@@ -377,3 +377,13 @@ def test_a_damaged_journal_names_the_line(tmp_path: Path) -> None:
     path.write_text("\n".join([lines[0], '{"kind": "party"}']))
     with pytest.raises(TraceError, match=r"run\.jsonl, line 2: not an event"):
         load(path)
+
+
+def test_a_database_gives_the_jobs_of_its_journal(tmp_path: Path) -> None:
+    jobs, rejects = made(tmp_path, "database")
+    from_journal, _ = read(tmp_path / "run.jsonl")
+    assert rejects == {}
+    assert [(job.spec, job.regimes) for job in jobs.values()] == [
+        (job.spec, job.regimes) for job in from_journal.values()
+    ]
+    assert find_format(tmp_path / "state" / "shockwave.db").name == "database"

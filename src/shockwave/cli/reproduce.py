@@ -184,7 +184,7 @@ def _table(ours: Mapping[str, Summary], published: Mapping[str, Published], titl
     table.add_column("policy", no_wrap=True)
     for header, _, _ in _COLUMNS.values():
         table.add_column(f"{header}\nours", justify="right")
-        table.add_column("published", justify="right", vertical="bottom", style="dim")
+        table.add_column("\n\npaper", justify="right", style="dim", no_wrap=True)
     for name in dict.fromkeys([*ours, *published]):
         cells = []
         for metric, (_, unit, form) in _COLUMNS.items():

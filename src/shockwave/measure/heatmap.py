@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from shockwave.measure.svg import escape, px
+from shockwave.measure.charts.svg import escape, px
 
 _LABEL, _CELL, _ROW, _HEAD, _GAP, _TOP = 124, 56, 19, 92, 26, 46
 _INK, _FAINT = "#1c2430", "#667085"

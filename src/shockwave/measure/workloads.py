@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from shockwave.engine.loop import Rounds
+from shockwave.engine.state import Rounds
 from shockwave.executors.faults import Fault, JobCrash, NodeFailure, NodeRecovery
 from shockwave.executors.simulation import TraceTruth, simulate
 from shockwave.measure.fold import fold_history

@@ -42,6 +42,8 @@ FORMATS = Registry(
         "alibaba-2026": "shockwave.traces.alibaba2026:Alibaba2026Format",
         "slurm": "shockwave.traces.slurm:SlurmFormat",
         "journal": "shockwave.traces.journal:JournalFormat",
+        # Of a later layer, which only the name refers to.
+        "database": "shockwave.cli.database_trace:DatabaseFormat",
     },
 )
 

@@ -1,20 +1,26 @@
 """The journal of a run, live or simulated, as a trace: what its jobs really did.
 
-Arrivals, gangs, epochs and regimes are as they happened. Epoch times are the declared ones,
-scaled so that they add up to the productive time of the job.
+Arrivals, gangs, epochs and regimes are as they happened. Epoch times are the measured ones,
+or else the declared ones, scaled so that they add up to the productive time of the job.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from shockwave.model.errors import JournalError, TraceError
 from shockwave.model.event_records import from_record
-from shockwave.model.events import Event, JobFinished, JobSubmitted, RegimeChanged
+from shockwave.model.events import (
+    Event,
+    JobFinished,
+    JobSubmitted,
+    Progressed,
+    RegimeChanged,
+)
 from shockwave.model.job import Adaptation, JobSpec, Regime, TraceJob
 from shockwave.traces.base import Rejects, RowError, Sample
 from shockwave.traces.files import text_lines
@@ -26,8 +32,8 @@ class JournalFormat(RecordedFormat):
 
     name = "journal"
     assumptions = (
-        "epoch times are the declared ones, scaled to the productive time of the job; where none "
-        "was declared, the job's mean",
+        "epoch times are means of what was measured in a configuration, else the declared ones, "
+        "else the job's mean, scaled to the productive time of the job",
     )
 
     def recognises(self, sample: Sample) -> bool:
@@ -35,19 +41,31 @@ class JournalFormat(RecordedFormat):
         return first.startswith("{") and '"kind"' in first and "run-started" in first
 
     def stream(self, path: Path, rejects: Rejects) -> Iterator[TraceJob]:
-        jobs: dict[str, _Observed] = {}
-        for line, text in text_lines(path):
-            try:
-                _observe(from_record(json.loads(text)), jobs, line)
-            except (JournalError, ValueError, RecursionError, AttributeError, TypeError) as error:
-                problem = f"not an event of a journal: {' '.join(str(error).split())[:160]}"
-                raise TraceError(problem, source=str(path), place=f"line {line}") from None
-        for job in jobs.values():
-            rejects.rows += 1
-            try:
-                yield job.told(f"{self.name}:{path.name}:{job.line}")
-            except RowError as unusable:
-                rejects.add(job.line, unusable, job.spec.id)
+        return recorded_jobs(_events(path), f"{self.name}:{path.name}", rejects)
+
+
+def recorded_jobs(
+    events: Iterable[tuple[int, Event]], source: str, rejects: Rejects
+) -> Iterator[TraceJob]:
+    """The jobs that finished, from numbered events of a journal."""
+    jobs: dict[str, _Observed] = {}
+    for number, event in events:
+        _observe(event, jobs, number)
+    for job in jobs.values():
+        rejects.rows += 1
+        try:
+            yield job.told(f"{source}:{job.line}")
+        except RowError as unusable:
+            rejects.add(job.line, unusable, job.spec.id)
+
+
+def _events(path: Path) -> Iterator[tuple[int, Event]]:
+    for line, text in text_lines(path):
+        try:
+            yield line, from_record(json.loads(text))
+        except (JournalError, ValueError, RecursionError, AttributeError, TypeError) as error:
+            problem = f"not an event of a journal: {' '.join(str(error).split())[:160]}"
+            raise TraceError(problem, source=str(path), place=f"line {line}") from None
 
 
 @dataclass
@@ -57,6 +75,7 @@ class _Observed:
     spec: JobSpec
     line: int
     entered: list[tuple[int, int]] = field(default_factory=list)  # (epoch, configuration)
+    measured: dict[int, list[float]] = field(default_factory=dict)  # by index of configuration
     productive_seconds: float | None = None
 
     def told(self, source: str) -> TraceJob:
@@ -69,6 +88,8 @@ class _Observed:
         if not 0 < typical < math.inf:
             raise RowError("ran for no time")
         seconds = dict(zip(spec.configurations, spec.epoch_seconds, strict=True))
+        for index, values in self.measured.items():
+            seconds[spec.configurations[index]] = sum(values) / len(values)
         seconds = {size: each if each > 0 else typical for size, each in seconds.items()}
         total = sum(epochs * seconds[configuration] for configuration, epochs in lengths)
         if not math.isclose(total, self.productive_seconds, rel_tol=1e-9):
@@ -104,6 +125,9 @@ def _observe(event: Event, jobs: dict[str, _Observed], line: int) -> None:
     if isinstance(event, JobSubmitted):
         jobs[event.job.id] = _Observed(event.job, line)
         return
+    if isinstance(event, Progressed):
+        _measure(event, list(jobs.values()))
+        return
     job = jobs.get(getattr(event, "job", ""))
     if job is None:
         return
@@ -114,3 +138,17 @@ def _observe(event: Event, jobs: dict[str, _Observed], line: int) -> None:
             job.entered.append((event.epoch, event.configuration))
     elif isinstance(event, JobFinished):
         job.productive_seconds = event.exclusive_seconds
+
+
+def _measure(event: Progressed, jobs: list[_Observed]) -> None:
+    """Handles count submissions from 0; what does not fit is not believed."""
+    for handle, index, seconds in zip(
+        event.handle.tolist(),
+        event.configuration.tolist(),
+        event.epoch_seconds.tolist(),
+        strict=False,
+    ):
+        if 0 < seconds < math.inf and 0 <= handle < len(jobs):
+            job = jobs[handle]
+            if 0 <= index < len(job.spec.configurations):
+                job.measured.setdefault(index, []).append(seconds)
