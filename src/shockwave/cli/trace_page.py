@@ -16,13 +16,17 @@ from shockwave.measure.charts import (
     stylesheet,
     time_edges,
 )
-from shockwave.measure.charts.svg import count_ticks, duration, escape, ratio_ticks, time_ticks
+from shockwave.measure.charts.palette import swatch
+from shockwave.measure.charts.svg import count_ticks, duration, escape, time_ticks
 from shockwave.model.job import TraceJob
 from shockwave.model.view import Floats
 from shockwave.traces import TraceDescription
 from shockwave.traces.inspect import gpus_wanted
 
 _BARS = 12
+_RUNTIME_TICKS = (
+    1, 10, 60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400, 30 * 86_400, 365 * 86_400,
+)  # fmt: skip
 _POINTS = 2000  # of a distribution; more cannot be seen
 
 
@@ -46,9 +50,9 @@ def trace_page(jobs: Sequence[TraceJob], about: TraceDescription, title: str) ->
             ),
             _section(
                 "Runtimes",
-                "The share of jobs that take no longer than this, alone on their GPUs; and the "
+                "The share of jobs that take no longer than this, alone on their GPUs, and the "
                 "share of all GPU time that these jobs are.",
-                _runtimes(exclusive, gangs),
+                f"<p>{swatch(0)} jobs {swatch(1)} GPU time</p>{_runtimes(exclusive, gangs)}",
             ),
             _section("GPUs per job", "Jobs by the size of their gang.", _bars(about.gang_sizes)),
             _section("Tenants and queues", "Jobs by tenant.", _bars(about.tenants)),
@@ -107,12 +111,13 @@ def _runtimes(exclusive: Floats, gangs: Floats) -> str:
     shown = np.unique(np.linspace(0, len(seconds) - 1, _POINTS).astype(np.int64))
     low, high = float(seconds[0]), float(seconds[-1])
     high = high if high > low * 1.01 else low * 2
+    ticks = [tick for tick in _RUNTIME_TICKS if low <= tick <= high]
     return cdf_chart(
         [
             Line(0, "jobs", seconds[shown], (shown + 1) / len(seconds)),
             Line(1, "GPU time", seconds[shown], (work / work[-1])[shown]),
         ],
-        Axis(low, high, ratio_ticks(low, high), "runtime alone", "time", log=True),
+        Axis(low, high, ticks, "runtime alone", "time", log=True),
         label="runtimes",
     )
 
