@@ -224,7 +224,7 @@ def pai(folder: Path) -> Path:
         "j2,worker,2.0,Failed,1010.0,1070.0,600.0,29.3,100.0,V100\n"
         "j3,worker,2.0,Terminated,1010.0,1070.0,600.0,29.3,0.0,\n"
         "j4,worker,2.0,Running,1010.0,,600.0,29.3,100.0,V100\n"
-        "j5,worker,2.0,Waiting,,,600.0,29.3,100.0,V100\n",
+        "j5,worker,2.0,Waiting,,,600.0,29.3,100.0,V100\nj6,cut\n",
     )(tables)
     _plain("pai_group_tag_table.csv", "i1,u1,T4,g,bert\ni2,u2,,g,\n")(tables)
     return tables

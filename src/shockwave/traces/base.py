@@ -29,18 +29,26 @@ class RowError(Exception):
 class Rejects:
     """What became of the rows of a source: how many there were, and which could not be used.
 
-    ``file`` receives every reject as a JSON object a line, with the text of its row.
+    ``file`` receives every reject as a JSON object a line, with the text of its row. ``where``
+    is added to every reason, for rows of a table that lies beside the one of the jobs.
     """
 
     file: TextIO | None = None
+    where: str = ""
     rows: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
 
     def add(self, line: int, unusable: RowError, text: str) -> None:
-        self.reasons[unusable.reason] += 1
+        reason = unusable.reason + self.where
+        self.reasons[reason] += 1
         if self.file is not None:
-            record = {"line": line, "reason": unusable.reason, "detail": unusable.detail}
+            record = {"line": line, "reason": reason, "detail": unusable.detail}
             self.file.write(json.dumps({**record, "text": text}) + "\n")
+
+    def include(self, other: Rejects) -> None:
+        """Counts the rejects of another table as rows of this one."""
+        self.rows += other.total
+        self.reasons += other.reasons
 
     @property
     def total(self) -> int:

@@ -61,8 +61,8 @@ class PaiFormat(TableFormat):
     def stream(self, path: Path, rejects: Rejects) -> Iterator[TraceJob]:
         folder = path if path.is_dir() else path.parent
         jobs = _needed(folder, "pai_job_table")
-        asked = self._tasks(_needed(folder, "pai_task_table"))
-        workloads = self._workloads(_table(folder, "pai_group_tag_table"))
+        asked = self._tasks(_needed(folder, "pai_task_table"), rejects)
+        workloads = self._workloads(_table(folder, "pai_group_tag_table"), rejects)
         known: set[str] = set()
         for line, row in self.rows(jobs, rejects, _header(jobs, _JOBS)):
             source = f"{self.name}:{jobs.name}:{line}"
@@ -79,10 +79,9 @@ class PaiFormat(TableFormat):
     def job(self, row: Mapping[str, str], source: str, line: int) -> TraceJob:
         raise NotImplementedError("a job needs the rows of three tables")
 
-    def _tasks(self, table: Path) -> dict[str, _Tasks]:
+    def _tasks(self, table: Path, rejects: Rejects) -> dict[str, _Tasks]:
         found: dict[str, _Tasks] = {}
-        ignored = Rejects()
-        for _, row in self.rows(table, ignored, _header(table, _TASKS)):
+        for row in self._beside(table, _TASKS, rejects):
             tasks = found.setdefault(row["job_name"], _Tasks())
             try:
                 gpus = 0.0 if is_nothing(row["plan_gpu"]) else number(row["plan_gpu"], "plan_gpu")
@@ -98,11 +97,18 @@ class PaiFormat(TableFormat):
                 tasks.problem = unusable
         return found
 
-    def _workloads(self, table: Path | None) -> dict[str, str]:
-        if table is None:
-            return {}
-        rows = self.rows(table, Rejects(), _header(table, _TAGS))
-        return {row["inst_id"]: row["workload"] for _, row in rows if row["workload"]}
+    def _workloads(self, table: Path | None, rejects: Rejects) -> dict[str, str]:
+        rows = [] if table is None else self._beside(table, _TAGS, rejects)
+        return {row["inst_id"]: row["workload"] for row in rows if row["workload"]}
+
+    def _beside(
+        self, table: Path, columns: tuple[str, ...], rejects: Rejects
+    ) -> Iterator[dict[str, str]]:
+        """The rows of another table; its rejects count too."""
+        own = Rejects(rejects.file, where=f" (in {table.name})")
+        for _, row in self.rows(table, own, _header(table, columns)):
+            yield row
+        rejects.include(own)
 
 
 def _table(folder: Path, name: str) -> Path | None:

@@ -79,10 +79,8 @@ def _objects(path: Path) -> Iterator[tuple[int, Any]]:
             item, position = decoder.raw_decode(text, position)
         except (ValueError, RecursionError) as error:
             at = f" ({error.msg})" if isinstance(error, json.JSONDecodeError) else ""
-            cut = len(text) - position < 20_000
-            problem = "the file ends inside of a job" if cut else "not JSON"
             raise TraceError(
-                problem + at,
+                f"the job that begins here is not JSON, or the file ends inside of it{at}",
                 source=str(path),
                 place=f"line {line}",
                 hint="Fetch or copy the file again",
