@@ -24,7 +24,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from shockwave.measure.heatmap import Panel, heatmap_svg
+from shockwave.measure.charts.heatmap import Panel, heatmap_svg
 from shockwave.measure.regret import MEASURES, Measure, means, regrets, standings
 from shockwave.measure.workloads import figures_of
 from shockwave.model.files import atomic_writer
@@ -144,7 +144,7 @@ def write(out: Path, runs: Sequence[Run], names: Sequence[str]) -> None:
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="All policies on all families of workloads.")
     parser.add_argument("--family", action="append", choices=list(FAMILIES), metavar="NAME")
-    parser.add_argument("--policy", action="append", choices=policies.available(), metavar="NAME")
+    parser.add_argument("--policy", action="append", choices=policies.names(), metavar="NAME")
     parser.add_argument("--seeds", default="report", help="report, tune, or such as 1,2,3")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("out"), help="where to write results")
@@ -164,7 +164,7 @@ def parsed() -> argparse.Namespace:
         for name, family in FAMILIES.items()
         if arguments.seeds != "tune" or not family.kept_aside
     ]
-    arguments.policy = arguments.policy or policies.available()
+    arguments.policy = arguments.policy or policies.names()
     arguments.seeds = chosen
     return arguments
 

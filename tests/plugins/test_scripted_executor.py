@@ -88,13 +88,15 @@ def test_it_serves_with_options_of_its_own(tmp_path: Path) -> None:
         record = finished(url, job, tmp_path)
         assert (record["state"], record["epochs_done"]) == ("finished", 3.0), record
         assert "hello from outside" in shockwave("logs", job, "--url", url, cwd=tmp_path).stdout
-        (tmp_path / "job.yaml").write_text(
-            "command: ['true']\nepochs: 3\nscripted: {greetings: hello}\n"
-        )
-        wrong = shockwave("submit", "job.yaml", "--url", url, cwd=tmp_path)
-        assert wrong.returncode == 2
-        assert "scripted.greetings" in wrong.stderr
-        assert "The options are greeting" in wrong.stderr
+        for section, said in (
+            ("scripted: {greetings: hello}", ["scripted.greetings", "The options are greeting"]),
+            ("scriptd: {greeting: hello}", ["scriptd: this scheduler", "Did you mean scripted?"]),
+        ):
+            (tmp_path / "job.yaml").write_text(f"command: ['true']\nepochs: 3\n{section}\n")
+            wrong = shockwave("submit", "job.yaml", "--url", url, cwd=tmp_path)
+            assert wrong.returncode == 2
+            for part in said:
+                assert part in wrong.stderr
 
 
 def test_its_flags_are_in_the_help_where_it_is_named(tmp_path: Path) -> None:

@@ -120,6 +120,8 @@ def test_a_mistake_elsewhere_names_its_source(tmp_path: Path) -> None:
         load_config(environment={"SHOCKWAVE_PORT": "70000"})
     with pytest.raises(InputError, match=r"^--slots: "):
         load_config(flags={"slots": 0}, environment={})
+    with pytest.raises(InputError, match=r"^slot: there is no such setting.*Did you mean slots"):
+        load_config(flags={"slot": 1}, environment={})
     with pytest.raises(InputError, match="cannot be read"):
         load_config(tmp_path / "missing.toml", environment={})
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")

@@ -90,6 +90,10 @@ def test_json_is_yaml(tmp_path: Path) -> None:
         (SMALL + "slurm:\n  qos: a b\n", "line 4, field slurm.qos: should be one name"),
         (SMALL + "slurm:\n  partion: x\n", "line 4, field slurm.partion: there is no such field. "
          "Did you mean partition?"),
+        (SMALL + "epoch_second: {1: 4}\n", "line 3, field epoch_second: there is no such field. "
+         "Did you mean epoch_seconds?"),
+        (SMALL + "slurmm: gpu\n", "line 3, field slurmm: there is no such field. Did you mean "
+         "slurm?"),
         (SMALL + "slurm: gpu\n", "line 3, field slurm: should be"),
         (SMALL + "slurm:\n  mem_per_gpu: lots\n", "line 4, field slurm.mem_per_gpu: should be an "
          "amount such as 16G"),
@@ -148,6 +152,13 @@ CASES: list[dict[str, Any]] = [
     {"adaptation": "other"},
     {"tenant": ""},
     {"weight": 0},
+    {"slurm": None},
+    {"slurm": {"partition": "gpu"}},
+    {"slurm": {"partition": "-x"}},
+    {"slurm": {"queue": "x"}},
+    {"elsewhere": {"queue": "x"}},
+    {"elsewhere": "x"},
+    {"not a name": {}},
 ]
 
 

@@ -14,8 +14,8 @@ from shockwave.model.view import View
 from shockwave.policies.base import Decision
 from shockwave.policies.las import Las
 from shockwave.predict.base import Forecast
-from shockwave.server.execution import site_of
 from shockwave.server.door import Conflict
+from shockwave.server.execution import site_of
 from shockwave.server.service import Service
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from shockwave.engine.arrivals import CancelJob, DrainNode
+from shockwave.server.inbox import Inbox
+
 from shockwave.engine.table import JobTable
 from shockwave.model.cluster import Node
 from shockwave.model.events import (
@@ -26,7 +27,6 @@ from shockwave.policies.las import Las
 from shockwave.predict.reactive import Reactive
 from shockwave.server.board import Board
 from shockwave.server.clock import Interrupted, RealClock
-from shockwave.server.inbox import Inbox
 from shockwave.server.records import JobRecord
 
 ORIGIN = 1_000_000.0

@@ -23,7 +23,7 @@ from shockwave.measure.summary import Summary
 from shockwave.model.cluster import Cluster
 from shockwave.model.events import Starts
 from shockwave.model.job import TraceJob
-from shockwave.plan.planner import Solver
+from shockwave.plan.window.planner import Solver
 from shockwave.policies import registry as policies
 from shockwave.predict import registry as predictors
 from shockwave.traces import load

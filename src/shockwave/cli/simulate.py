@@ -25,7 +25,7 @@ from shockwave.model.errors import InputError
 from shockwave.model.events import Starts
 from shockwave.model.files import check_writable
 from shockwave.model.job import TraceJob
-from shockwave.plan.planner import Solver
+from shockwave.plan.window.planner import Solver
 from shockwave.policies import registry as policies
 from shockwave.predict import registry as predictors
 from shockwave.protocol.files import atomic_writer
@@ -119,17 +119,8 @@ def simulate(
         )
         runs = [
             Run(
-                trace,
-                name,
-                seed + offset,
-                cluster,
-                rounds,
-                predictor,
-                injected,
-                solver,
-                journal,
-                counted,
-                starts,
+                trace, name, seed + offset, cluster, rounds,
+                predictor, injected, solver, journal, counted, starts,
             )
             for name in names
             for offset in range(seeds)

@@ -43,9 +43,11 @@ def figures_of(workload: Workload, policy: Policy) -> Figures:
         )
     )
     counted = _counted(workload, history)
-    named = ("mean_jct_seconds", "worst_ftf_egalitarian", "unfair_themis", "restarts",
-             "plan_seconds_mean", "plan_seconds_p95")  # fmt: skip
+    with_claim = counted & ~_among(history.jobs.id, workload.without_claim)
+    named = ("mean_jct_seconds", "restarts", "plan_seconds_mean", "plan_seconds_p95")
     figures: Figures = {name: METRICS[name].compute(history, counted) for name in named}
+    for name in ("worst_ftf_egalitarian", "unfair_themis"):
+        figures[name] = METRICS[name].compute(history, with_claim)
     figures["makespan_seconds"] = (
         float(np.nanmax(history.jobs.finish) - history.jobs.arrival.min())
         if workload.window is None
@@ -74,10 +76,9 @@ def _figures_of_marked(workload: Workload, history: RunHistory) -> Figures:
 
 
 def _counted(workload: Workload, history: RunHistory) -> Bools:
-    counted = ~_among(history.jobs.id, workload.uncounted)
-    if workload.window is not None:
-        counted &= workload.window.counts(history.jobs.arrival)
-    return counted
+    if workload.window is None:
+        return np.ones(len(history.jobs), dtype=np.bool_)
+    return workload.window.counts(history.jobs.arrival)
 
 
 def _among(ids: Sequence[str], chosen: frozenset[str]) -> Bools:

@@ -110,7 +110,7 @@ def load_config(
     try:
         config = ServeConfig.model_validate({**values, OPTIONS: options})
     except ValidationError as error:
-        raise given.explained(error, known) from error
+        raise given.explained(error, known, own_name) from error
     return EffectiveConfig(config, given.sources)
 
 
@@ -151,6 +151,8 @@ class _Given:
         self.sources |= dict.fromkeys(self._parsed, str(self.file))
         for setting in known.values():
             self.collect_one(setting)
+        for name in self.flags.keys() - known:
+            self.values[name], self.sources[name] = self.flags[name], name
 
     def collect_one(self, setting: Setting) -> None:
         """From the nearest source that has it."""
@@ -163,14 +165,15 @@ class _Given:
             if value is not None:
                 self.values[setting.name], self.sources[setting.name] = value, source
 
-    def explained(self, error: ValidationError, known: Mapping[str, Setting]) -> InputError:
+    def explained(
+        self, error: ValidationError, known: Mapping[str, Setting], executor: str
+    ) -> InputError:
         """The first problem, at the place where a person can repair it."""
         first = error.errors(include_url=False, include_context=False)[0]
         problem = re.sub(r"^(Value error|Assertion failed), ", "", first["msg"])
         place = [str(part) for part in first["loc"]]
         if place[:1] == [OPTIONS]:
-            owner = EXECUTORS.load(str(self.values["executor"])).name
-            place = [s.name for s in known.values() if [s.executor, s.key] == [owner, *place[1:2]]]
+            place = [f"{executor.replace('-', '_')}_{key}" for key in place[1:2]]
         if not place:
             return InputError(problem, source="configuration", hint=_HINT)
         shown = None if known[place[0]].is_secret else first["input"]

@@ -7,6 +7,7 @@ scheduler, which knows the executor that it runs.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
@@ -43,7 +44,8 @@ def checked_sections(fields: Mapping[str, Any], others: Collection[str]) -> dict
     for name in [name for name in fields if name not in others]:
         options = options_of(name)
         if options is None:
-            if not (isinstance(checked[name], dict) and re.fullmatch(NAME, name)):
+            is_typo = bool(difflib.get_close_matches(name, others, cutoff=0.8))
+            if is_typo or not (isinstance(checked[name], dict) and re.fullmatch(NAME, name)):
                 unknown = InitErrorDetails(type="extra_forbidden", loc=(name,), input=checked[name])
                 raise ValidationError.from_exception_data("Submission", [unknown])
         elif checked[name] is None:
@@ -74,11 +76,12 @@ def check_for_executor(sections: Mapping[str, Any], executor: type[LiveExecutor]
     """Raises :class:`InputError` if a section would be passed over, or says what it may not."""
     for name, section in sections.items():
         if name != executor.name:
+            near = difflib.get_close_matches(name, [executor.name])
             raise InputError(
                 f"this scheduler runs jobs by its {executor.name} executor",
                 place=name,
                 value=section,
-                hint=f"Leave {name} out, it is no field of a job here",
+                hint=f"Did you mean {executor.name}?" if near else f"Leave {name} out",
             )
         try:
             executor.JobOptions.model_validate(section)

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from shockwave.model.errors import InputError
-from shockwave.server.job_sections import options_of
+from shockwave.server.job_sections import known_sections, options_of
 from shockwave.server.records import Submission
 
 LARGEST_BYTES = 1024 * 1024
@@ -176,11 +176,12 @@ def _line_of(place: Sequence[str | int], lines: Mapping[tuple[str | int, ...], i
 
 
 def _nearest(place: Sequence[str | int]) -> str:
-    model: type[BaseModel] = options_of(str(place[0])) or Submission
-    near = difflib.get_close_matches(str(place[-1]), list(model.model_fields), n=1)
-    if near:
-        return f"Did you mean {near[0]}?"
-    return f"The fields are {', '.join(model.model_fields)}"
+    options = options_of(str(place[0]))
+    known = [*(options or Submission).model_fields]
+    if options is None:
+        known += (name for name, _ in known_sections())
+    near = difflib.get_close_matches(str(place[-1]), known, n=1)
+    return f"Did you mean {near[0]}?" if near else f"The fields are {', '.join(known)}"
 
 
 def _said(kind: str, message: str) -> str:

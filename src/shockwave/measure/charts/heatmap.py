@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from shockwave.measure.charts.svg import escape, px
 
-_LABEL, _CELL, _ROW, _HEAD, _GAP, _TOP = 124, 56, 19, 92, 26, 46
+_LABEL, _CELL, _ROW, _HEAD, _GAP, _TOP, _MARGIN = 124, 56, 19, 92, 26, 46, 48
 _INK, _FAINT = "#1c2430", "#667085"
 # From the best to the worst; text stays dark on all of them.
 _SHADES = ("#e7f3ec", "#fdf6dd", "#fde3b8", "#f9c39b", "#f0998a")
@@ -25,7 +25,7 @@ class Panel:
 
 def heatmap_svg(title: str, panels: Sequence[Panel], columns: Sequence[str], note: str) -> str:
     """The panels below one another, with common columns."""
-    width = _LABEL + _CELL * len(columns) + 16
+    width = _LABEL + _CELL * len(columns) + _MARGIN
     parts = [
         '<rect width="100%" height="100%" fill="#fff"/>',
         f'<text x="12" y="24" font-size="15" font-weight="600">{escape(title)}</text>',
@@ -53,20 +53,20 @@ def _panel(panel: Panel, columns: Sequence[str], top: float) -> str:
             f"{escape(column)}</text>"
         )
     for row, (name, figures) in enumerate(panel.cells.items()):
-        y = first + _ROW * row
         parts.append(
-            f'<text x="{_LABEL - 8}" y="{px(y + 13.5)}" text-anchor="end">{escape(name)}</text>'
+            f'<g transform="translate(0,{px(first + _ROW * row)})" text-anchor="middle">'
+            f'<text x="{_LABEL - 8}" y="13" text-anchor="end">{escape(name)}</text>'
         )
         for number, column in enumerate(columns):
             if column in figures:
-                parts.append(_cell(panel, figures[column], _LABEL + _CELL * number, y))
+                parts.append(_cell(panel, figures[column], _LABEL + _CELL * number))
+        parts.append("</g>")
     return "".join(parts)
 
 
-def _cell(panel: Panel, value: float, x: float, y: float) -> str:
+def _cell(panel: Panel, value: float, x: int) -> str:
     shade = _SHADES[min(sum(value > level for level in panel.levels), len(_SHADES) - 1)]
     return (
-        f'<rect x="{px(x)}" y="{px(y)}" width="{_CELL - 2}" height="{_ROW - 2}" rx="2" '
-        f'fill="{shade}"/><text x="{px(x + (_CELL - 2) / 2)}" y="{px(y + 13)}" '
-        f'text-anchor="middle">{escape(panel.write(value))}</text>'
+        f'<path fill="{shade}" d="M{x},0h{_CELL - 2}v{_ROW - 2}h-{_CELL - 2}z"/>'
+        f'<text x="{x + _CELL // 2 - 1}" y="13">{escape(panel.write(value))}</text>'
     )
