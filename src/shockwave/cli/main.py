@@ -9,6 +9,7 @@ import typer
 from shockwave.cli import live, reproduce, trace
 from shockwave.cli.check import check
 from shockwave.cli.config import config
+from shockwave.cli.leaderboard import leaderboard
 from shockwave.cli.predict import predict
 from shockwave.cli.replay import replay
 from shockwave.cli.report import report
@@ -29,6 +30,7 @@ app.command()(simulate)
 app.command()(predict)
 app.add_typer(trace.app, name="trace")
 app.add_typer(reproduce.app, name="reproduce")
+app.command()(leaderboard)
 app.command(cls=SettingsCommand)(serve)
 live.register(app)
 app.command()(replay)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import resources
 
 import numpy as np
 
+from shockwave.cli.pages import page, section
 from shockwave.measure.charts import (
     Area,
     Axis,
     Line,
     area_chart,
     cdf_chart,
-    stylesheet,
     time_edges,
 )
 from shockwave.measure.charts.palette import swatch
@@ -35,44 +34,6 @@ def trace_page(jobs: Sequence[TraceJob], about: TraceDescription, title: str) ->
     arrival = np.array([job.spec.arrival_seconds for job in jobs])
     exclusive = np.array([job.exclusive_seconds for job in jobs])
     gangs = np.array([job.spec.gpus for job in jobs], dtype=np.float64)
-    body = "".join(
-        [
-            f"<header><h1>{escape(title)}</h1>{_facts(about)}</header><main>",
-            _section(
-                "Arrivals",
-                "Jobs that arrive in each of 220 equal parts of the trace.",
-                _over_time(*_arrivals(arrival), "jobs that arrive", 0),
-            ),
-            _section(
-                "Load",
-                "GPUs that jobs would hold if every one of them started when it arrives.",
-                _over_time(*gpus_wanted(arrival, exclusive, gangs), "GPUs wanted", 1),
-            ),
-            _section(
-                "Runtimes",
-                "The share of jobs that take no longer than this, alone on their GPUs, and the "
-                "share of all GPU time that these jobs are.",
-                f"<p>{swatch(0)} jobs {swatch(1)} GPU time</p>{_runtimes(exclusive, gangs)}",
-            ),
-            _section("GPUs per job", "Jobs by the size of their gang.", _bars(about.gang_sizes)),
-            _section("Tenants and queues", "Jobs by tenant.", _bars(about.tenants)),
-            _section("Users", "Jobs by user.", _bars(about.users)) if about.users else "",
-            _section("Models", "Jobs by model.", _bars(about.models)),
-            "</main>",
-        ]
-    )
-    style = resources.files("shockwave.measure").joinpath("report.css").read_text("utf-8")
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
-        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
-        "style-src 'unsafe-inline'\">\n"
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{stylesheet()}\n{style}</style></head>\n"
-        f"<body>\n{body}\n</body></html>\n"
-    )
-
-
-def _facts(about: TraceDescription) -> str:
     facts = [
         (f"{about.jobs:,}", "jobs"),
         (duration(about.arrival_span_seconds), "from first to last arrival"),
@@ -80,15 +41,29 @@ def _facts(about: TraceDescription) -> str:
         (f"{about.mean_gpus_wanted:,.1f}", "GPUs wanted on average"),
         (f"{about.adapting_jobs / about.jobs:.0%}", "of jobs adapt"),
     ]
-    items = "".join(f"<li><b>{escape(value)}</b>{escape(name)}</li>" for value, name in facts)
-    return f'<ul class="facts">{items}</ul>'
-
-
-def _section(heading: str, caption: str, content: str) -> str:
-    return (
-        f'<section><h2>{escape(heading)}</h2><p class="caption">{escape(caption)}</p>'
-        f"{content}</section>"
-    )
+    sections = [
+        section(
+            "Arrivals",
+            "Jobs that arrive in each of 220 equal parts of the trace.",
+            _over_time(*_arrivals(arrival), "jobs that arrive", 0),
+        ),
+        section(
+            "Load",
+            "GPUs that jobs would hold if every one of them started when it arrives.",
+            _over_time(*gpus_wanted(arrival, exclusive, gangs), "GPUs wanted", 1),
+        ),
+        section(
+            "Runtimes",
+            "The share of jobs that take no longer than this, alone on their GPUs, and the "
+            "share of all GPU time that these jobs are.",
+            f"<p>{swatch(0)} jobs {swatch(1)} GPU time</p>{_runtimes(exclusive, gangs)}",
+        ),
+        section("GPUs per job", "Jobs by the size of their gang.", _bars(about.gang_sizes)),
+        section("Tenants and queues", "Jobs by tenant.", _bars(about.tenants)),
+        *([section("Users", "Jobs by user.", _bars(about.users))] if about.users else []),
+        section("Models", "Jobs by model.", _bars(about.models)),
+    ]
+    return page(title, facts, sections)
 
 
 def _arrivals(arrival: Floats) -> tuple[Floats, Floats]:
