@@ -144,7 +144,7 @@ def test_noise_gives_rejects_or_errors_and_no_traceback(tmp_path: Path, name: st
     original = path.read_bytes()
 
     @settings(
-        max_examples=60,
+        max_examples=30,
         deadline=None,
         database=None,
         suppress_health_check=[HealthCheck.function_scoped_fixture],
@@ -172,7 +172,7 @@ def test_noise_gives_rejects_or_errors_and_no_traceback(tmp_path: Path, name: st
 
 @pytest.mark.parametrize("name", sources.MAKERS)
 @settings(
-    max_examples=40,
+    max_examples=25,
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
@@ -201,7 +201,7 @@ def test_odd_values_in_every_cell_give_rejects_and_no_traceback(tmp_path: Path, 
         header, rows = "", [header, *rows]
     width = len(rows[0].split(delimiter))
 
-    @settings(max_examples=100, deadline=None, database=None)
+    @settings(max_examples=50, deadline=None, database=None)
     @given(
         cells=st.dictionaries(
             st.integers(0, width - 1), st.sampled_from(ODD_VALUES), min_size=1, max_size=3

@@ -17,12 +17,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from shockwave.model.errors import TraceError
 from shockwave.model.job import Adaptation, JobSpec, Regime, TraceJob
 
-REQUIRED_FIELDS = (
-    "id", "arrival", "model", "gpus", "epochs", "adaptation", "batch_sizes", "epoch_seconds",
-    "schedule",
-)  # fmt: skip
-OPTIONAL_FIELDS = ("tenant", "weight", "name")
-
 _ADAPTATIONS = {str(adaptation): adaptation for adaptation in Adaptation}
 _DEFAULT_TENANT = "default"
 _DEFAULT_WEIGHT = 1.0
@@ -194,7 +188,8 @@ def _explained(error: ValidationError) -> TraceError:
     problems = error.errors(include_url=False)
     missing = [p["loc"][0] for p in problems if p["type"] == "missing" and len(p["loc"]) == 1]
     if missing:
-        needed = f"A job needs {', '.join(REQUIRED_FIELDS)}"
+        fields = _Record.model_fields.items()
+        needed = f"A job needs {', '.join(name for name, info in fields if info.is_required())}"
         return TraceError("is missing", place=_place(str(missing[0])), hint=needed)
     problem = problems[0]
     field, *inside = problem["loc"]
