@@ -51,6 +51,7 @@ _jobs = sa.Table(
     sa.Column("key", sa.String(300), unique=True),
     sa.Column("submission", sa.Text, nullable=False),
     sa.Column("facts", sa.Text),  # of a job that has ended
+    sa.Index("jobs_by_state", "state", "number"),
 )
 _events = sa.Table(
     "events",
