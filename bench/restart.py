@@ -155,10 +155,10 @@ def written(record: dict[str, Any]) -> str:
 
 def ask_both(servers: dict[str, Server], path: str, times: int) -> dict[str, float]:
     """The median of seconds by server, asked in turn so that both have the same machine."""
-    connections = {name: server.client() for name, server in servers.items()}
     seconds: dict[str, list[float]] = {name: [] for name in servers}
     for _ in range(times):
-        for name, connection in connections.items():
+        for name, server in servers.items():
+            connection = server.client()  # a server closes those that wait for the other one
             start = time.perf_counter()
             status, _ = connection.ask("GET", path)
             assert status == 200, path
