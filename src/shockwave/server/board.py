@@ -6,6 +6,7 @@ what a crash could take back. A record is made when somebody asks, and kept unti
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -127,13 +128,14 @@ class Board(Journal):
         start = self._number_of_cursor(after)
         with self._changed:
             decision = self._decision
-            found = [
+            wanted = (
                 facts
                 for facts in self._projection.jobs.values()
                 if facts.number > start
                 and (not states or facts.state in states)
                 and tenant in (None, facts.spec.tenant)
-            ]
+            )
+            found = list(itertools.islice(wanted, max(limit, 0) + 1))
         over = [state for state in states if state not in _ACTIVE_STATES]
         if over or not states:
             found += self._store.ended_jobs(
