@@ -38,7 +38,7 @@ docs: $(VENV)/.test            ## the documentation as pages, in out/site
 
 leaderboard: $(VENV)/.core     ## all policies on generated workloads, as docs/leaderboard.html
 	@mkdir -p out
-	$(BIN)/shockwave leaderboard --suite full -o docs/leaderboard.html --json out/leaderboard.json \
+	$(BIN)/shockwave leaderboard -o docs/leaderboard.html --json out/leaderboard.json \
 	    --cache out/leaderboard
 
 $(VENV)/bin/python:
