@@ -133,10 +133,12 @@ class Shockwave(Policy):
     def _horizon(self, view: View, remaining: Floats) -> float:
         """When all should have ended: what the lower bound allows or the work left needs.
 
-        Never the longest job: whenever that one slips, it would relax the end for all.
+        Never the longest job: whenever that one slips, it would relax the end for all. The
+        bound's slack counts from the oldest job that is there: clocks have no zero.
         """
+        oldest = float(view.arrival.min())
         bound = self._workload.makespan_bound(view.gpus_total)
-        bound *= 1 + self.settings.makespan_slack
+        bound += self.settings.makespan_slack * (bound - oldest)
         work = view.gpus * (remaining + self._overhead(view))
         return max(bound - view.now, float(work.sum()) / view.gpus_total)
 
