@@ -1,73 +1,61 @@
-"""Shockwave, the default: every round an auction, bids from predicted futures.
+"""Shockwave, the default: every round an auction, bids from sampled joint futures.
 
 A job bids what a GPU-round of its own is worth: the shorter its remaining work, the more,
-because that brings an end closer. Three needs raise a bid above all such differences: a job
-must run because it is about to delay the end of the whole workload or to miss its fair
-finish; it is urgent because it can still be on time but not for long; or its deadline
-collides with others' and it has to start early. docs/planner.md has the equations, and what
-each ingredient is worth.
+because that brings an end closer; and more still where its fair finish or the end of the whole
+workload is at stake. How much those count is decided by looking ahead: several stances are
+rolled forward through sampled futures of all jobs, expected arrivals included, and the one
+whose futures are best decides this round. docs/planner.md has the equations, and what each
+ingredient is worth.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
 from shockwave.model.view import Floats, Ints, View
 from shockwave.plan.arrivals import ArrivalHabits, ExpectedArrivals
-from shockwave.plan.bids import WORDS, Need, auction_gap, bids, price_of_round
-from shockwave.plan.booking import overbooked
 from shockwave.plan.contention import Crowd, fair_by_crowd, fluid_finishes
 from shockwave.plan.explain import Explanation
-from shockwave.plan.rundown import expected_waits
+from shockwave.plan.futures import Futures, gittins_seconds, joint_samples
+from shockwave.plan.outcome import Prices, costs
+from shockwave.plan.rollout import roll
 from shockwave.plan.sharing import FairCluster
+from shockwave.plan.stance import STANCES, Index, IndexSettings, Stance, Worth
 from shockwave.plan.targets import Workload
 from shockwave.policies.base import Decision, Policy
 from shockwave.policies.fill import fill, largest_first
 from shockwave.predict.base import Forecast
+
+TOLD = (0.1, 0.5, 0.9)  # quantiles of starts and finishes that people are told
 
 
 @dataclass(frozen=True)
 class Settings:
     """One set for every workload. Limits aim a little below the fairness of 1.05 reported."""
 
-    static_limit: float = 1.0  # of arrival + X * jobs / M
+    static_limit: float = 1.0  # of X * jobs / M
     crowd_limit: float = 1.045  # of X * mean active jobs / M
-    egalitarian_limit: float = 1.4  # of the finish in an equally shared cluster
+    egalitarian_limit: float = 1.4  # of the completion time in an equally shared cluster
     makespan_slack: float = 0.02  # over the lower bound of the jobs seen so far
     overhead_rounds: float = 0.5  # that a job takes on top of its work: its last, half used
-    must_run_rounds: float = 2.0  # slack below which a job must run
-    urgent_rounds: float = 12.0  # slack below which a job that can be on time is urgent
-    urgent_share: float = 0.4  # longer jobs than this share of the horizon are not
-    booked_share: float = 0.6  # of the horizon is watched for colliding deadlines
-    keep_rounds: float = 2.0  # slack by which a running job goes before a waiting one
-    keep_share: float = 0.5  # ... and the part of its remaining work that it is held to have
     arrivals_share: float = 0.5  # arrivals go on for this part of the time they have lasted
-    gang_exponent: float = 0.5  # 0: shortest time first, 1: least GPU-work first
-    quantiles: tuple[float, float] = (0.05, 0.95)  # of the remaining time: best and worst case
-    makespan_caution: float = 1.0  # where between mean and worst case: for the common end
-    deadline_caution: float = 0.5  # ... for fair deadlines
-    share_caution: float = 0.5  # ... between mean and best case: for the fair share itself
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """What is predicted of every job, and what it is held against. Seconds from now."""
-
-    remaining: Floats
-    best: Floats
-    worst: Floats
-    total: Floats  # exclusive runtime X
-    horizon: float  # when all jobs should have ended
-    fair_finish: Floats  # in an equally shared cluster
-    deadline: Floats  # the strictest of the hard ones, the horizon included
-    on_time: Floats  # latest finish that is fair given how crowded the cluster is
+    expected_jobs: int = 64  # at most so many stand for all that are expected
+    samples: int = 6
+    first_samples: int = 2  # on which all stances are tried
+    finalists: int = 4  # that are tried on the others
+    steps: int = 40
+    late: float = 0.95
+    index: IndexSettings = field(default_factory=IndexSettings)
+    prices: Prices = field(default_factory=Prices)
+    stances: tuple[Stance, ...] = STANCES
 
 
 class Shockwave(Policy):
-    """Sells each round to the jobs whose predicted future needs it most."""
+    """Sells each round to the jobs whose sampled futures gain most by it."""
 
     name: ClassVar[str] = "shockwave"
     predictor: ClassVar[str] = "restatement"
@@ -77,57 +65,103 @@ class Shockwave(Policy):
         self._workload = Workload()
         self._fair_cluster = FairCluster()
         self._habits = ArrivalHabits(self.settings.arrivals_share)
+        self._stance = 0
 
     def decide(self, view: View, forecast: Forecast) -> Decision:
-        outlook = self._look_ahead(view, forecast)
-        slack = self._slack(outlook)
-        need = self._needs(view, outlook, slack)
-        bid = bids(need, self._worth(view, outlook, slack, need))
+        futures = self._imagine(view, forecast)
+        index = Index(futures, self.settings.stances, self.settings.index)
+        worth = index.at(0.0, np.zeros((1, 1, 1), dtype=np.float32), futures.running[None, None])
+        bids = worth.total[:, 0, : len(view)]
+        if int(view.gpus.sum()) > view.gpus_total:
+            self._stance = self._choose(view, futures, bids)
+        stance = self._stance
+        bid = bids[stance].astype(np.float64)
         run = fill(largest_first(bid), view.gpus, view.gpus_total)
-        sold = np.zeros(len(view), dtype=np.bool_)
-        sold[run] = True
-        price = price_of_round(bid, sold)
+        price = float(np.delete(bid, run).max(initial=0.0))
         return Decision(
             run,
-            welfare=float((bid * view.gpus)[sold].sum()),
-            gap=auction_gap(bid, view.gpus, sold, view.gpus_total),
-            price=price,
+            price=price * view.round_seconds,
             priority=bid,
-            explain=lambda: self._explain(view, outlook, slack, need, bid, price),
+            explain=lambda: self._explain(view, futures, worth, stance, run),
         )
 
-    # What to expect.
+    def _choose(self, view: View, futures: Futures, bids: Floats) -> int:
+        """The stance whose sampled futures cost least.
 
-    def _look_ahead(self, view: View, forecast: Forecast) -> Outlook:
-        s, now = self.settings, view.now
-        remaining = forecast.remaining_seconds
-        best, worst = (forecast.quantile(q) for q in s.quantiles)
-        best, worst = np.minimum(best, remaining), np.maximum(worst, remaining)
-        total = view.productive_seconds + remaining
+        All stances are tried on a few samples, the best of them on the others.
+        """
+        s = self.settings
+        choices = {fill(largest_first(bid), view.gpus, view.gpus_total).tobytes() for bid in bids}
+        if len(choices) == 1:
+            return self._stance
+        few = s.first_samples
+        total = few * self._costs(futures.only(slice(0, few)), s.stances)
+        best = np.argsort(total, kind="stable")[: s.finalists]
+        finalists = tuple(s.stances[position] for position in best.tolist())
+        rest = futures.only(slice(few, None))
+        final = total[best] + rest.samples * self._costs(rest, finalists)
+        return int(best[np.argmin(final)])
+
+    def _costs(self, futures: Futures, stances: tuple[Stance, ...]) -> Floats:
+        s = self.settings
+        outcome = roll(futures, Index(futures, stances, s.index), s.steps)
+        return costs(futures, outcome, s.prices, s.crowd_limit)
+
+    def _imagine(self, view: View, forecast: Forecast) -> Futures:
+        s, now, gpus_total = self.settings, view.now, view.gpus_total
+        mean = np.maximum(forecast.remaining_seconds, 1.0)
+        levels = (np.arange(s.samples) + 0.5) / s.samples
+        quantiles = np.maximum(np.stack([forecast.quantile(q) for q in levels]), 1e-3)
+        late = np.maximum(forecast.quantile(s.late), mean)
+        total = view.productive_seconds + mean
         self._workload.update(view, total)
-        horizon = self._horizon(view, remaining)
+        horizon = self._horizon(view, mean)
         coming = self._habits.expect(
             now,
             self._workload.arrival,
             self._workload.gpus,
             self._workload.total_seconds,
-            gpus_total=view.gpus_total,
+            gpus_total=gpus_total,
             round_seconds=view.round_seconds,
             horizon_seconds=horizon,
         )
-        fair = self._fair_cluster.finish_times(view, total)
-        share = total - s.share_caution * (remaining - best)
-        static = self._static_finish(view, share, coming)
-        egalitarian = view.arrival + s.egalitarian_limit * (fair - view.arrival)
-        return Outlook(
-            remaining=remaining,
-            best=best,
-            worst=worst,
-            total=total,
+        contention = max(1.0, (self._workload.jobs + len(coming)) / gpus_total)
+        on_time = self._on_time(view, mean, total, coming, horizon)
+        fair_jct = self._fair_cluster.finish_times(view, total) - view.arrival
+        stretch = np.minimum(s.static_limit * contention, s.egalitarian_limit * fair_jct / total)
+        few = _thinned(coming, s.expected_jobs)
+        count = len(few)
+        copies = len(coming) / max(count, 1)
+        none, never = np.zeros(count), np.full(count, np.inf)
+        samples = joint_samples(quantiles, view.handle)
+        also = few.total_seconds
+
+        def both(here: Floats, there: Floats) -> Floats:
+            return np.concatenate([here, there])
+
+        return Futures(
+            remaining=np.concatenate([samples, np.broadcast_to(also, (s.samples, count))], axis=1),
+            release=both(np.zeros(len(view)), few.after_seconds),
+            elapsed=both(view.elapsed, -few.after_seconds),
+            gpus=both(view.gpus.astype(np.float64), few.gpus),
+            copies=both(np.ones(len(view)), np.full(count, copies)),
+            weight=both(view.weight, np.ones(count)),
+            running=np.concatenate([view.running, np.zeros(count, dtype=np.bool_)]),
+            mean=both(mean, also),
+            early=both(np.minimum(quantiles[0], mean), also),
+            late=both(late, also),
+            size=both(np.maximum(gittins_seconds(quantiles), 1.0), also),
+            worked=both(view.productive_seconds, none),
+            restart=np.full(len(view) + count, view.restart_seconds),
+            fair_stretch=both(stretch, never),
+            fair_jct=both(fair_jct, never),
+            on_time=both(on_time, never),
+            active_integral=both(view.active_integral, none),
+            rounds_active=both(view.rounds_active.astype(np.float64), none),
             horizon=horizon,
-            fair_finish=fair - now,
-            deadline=np.minimum(np.minimum(static, egalitarian) - now, horizon),
-            on_time=self._on_time(view, remaining, total, coming, horizon),
+            round_seconds=view.round_seconds,
+            gpus_total=gpus_total,
+            present=len(view),
         )
 
     def _horizon(self, view: View, remaining: Floats) -> float:
@@ -144,11 +178,6 @@ class Shockwave(Policy):
 
     def _overhead(self, view: View) -> float:
         return self.settings.overhead_rounds * view.round_seconds
-
-    def _static_finish(self, view: View, total: Floats, coming: ExpectedArrivals) -> Floats:
-        jobs = self._workload.jobs + len(coming)
-        contention = max(1.0, jobs / view.gpus_total)
-        return view.arrival + self.settings.static_limit * total * contention
 
     def _on_time(
         self,
@@ -179,75 +208,43 @@ class Shockwave(Policy):
         )
         return latest[: len(view)]
 
-    # What to bid.
-
-    def _slack(self, outlook: Outlook) -> Floats:
-        """Seconds that a job can wait before it misses a hard deadline, being careful."""
-        s, spread = self.settings, outlook.worst - outlook.remaining
-        fair = outlook.deadline - outlook.remaining - s.deadline_caution * spread
-        common = outlook.horizon - outlook.remaining - s.makespan_caution * spread
-        return np.minimum(fair, common)
-
-    def _needs(self, view: View, outlook: Outlook, slack: Floats) -> Ints:
-        s, round_seconds = self.settings, view.round_seconds
-        restart = np.where(view.running, 0.0, view.restart_seconds)
-        laxity = outlook.on_time - outlook.remaining - restart
-        urgent = (
-            (outlook.on_time >= outlook.remaining)
-            & (outlook.remaining < s.urgent_share * outlook.horizon)
-            & (laxity < s.urgent_rounds * round_seconds)
-        )
-        spread = outlook.worst - outlook.remaining
-        booked = overbooked(
-            view.gpus.astype(np.float64),
-            outlook.remaining + s.makespan_caution * spread,
-            outlook.deadline,
-            gpus_total=view.gpus_total,
-            horizon_seconds=s.booked_share * outlook.horizon,
-        )
-        must_run = slack < s.must_run_rounds * round_seconds
-        needs = [int(Need.MUST_RUN), int(Need.URGENT), int(Need.BOOKED)]
-        return np.select([must_run, urgent, booked], needs, default=int(Need.PROGRESS))
-
-    def _worth(self, view: View, outlook: Outlook, slack: Floats, need: Ints) -> Floats:
-        """What the round is worth within the class of need; only the order matters.
-
-        Short work first, as that ends most jobs soonest; for must-run jobs the least slack;
-        for booked ones the earliest deadline. In units of 30 rounds, so that bids are readable.
-        """
-        s, unit = self.settings, 30.0 * view.round_seconds
-        kept = np.where(view.running, 1.0 - s.keep_share, 1.0)
-        work = np.maximum(outlook.remaining, 1.0) * kept
-        exponent = np.where(need == Need.URGENT, 1.0, s.gang_exponent)
-        progress = view.weight * unit / (work * view.gpus**exponent)
-        held = slack - s.keep_rounds * view.round_seconds * view.running
-        pressing = np.exp(-np.clip(held / unit, -50.0, 50.0))
-        early = unit / np.maximum(outlook.deadline * kept, 1.0)
-        return np.select(
-            [need == Need.MUST_RUN, need == Need.BOOKED], [pressing, early], default=progress
-        )
-
     # Why.
 
     def _explain(
-        self, view: View, outlook: Outlook, slack: Floats, need: Ints, bid: Floats, price: float
+        self, view: View, futures: Futures, worth: Worth, stance: int, run: Ints
     ) -> Explanation:
-        """The queue run down in the order of bids, but nobody waits until it is too late."""
-        order = largest_first(bid)
-        run = fill(order, view.gpus, view.gpus_total)
-        order = np.concatenate([run, order[~np.isin(order, run)]])
-        wait = expected_waits(order, view.gpus, outlook.remaining, view.gpus_total)
-        at_latest = slack - self.settings.must_run_rounds * view.round_seconds
-        wait = np.maximum(np.minimum(wait, at_latest), view.round_seconds)
-        wait[run] = 0.0
-        start = view.now + wait
-        return Explanation(
-            price=price,
-            bid=bid,
-            expected_start=start,
-            finish_low=start + outlook.best,
-            finish=start + outlook.remaining,
-            finish_high=start + outlook.worst,
-            fair_finish=view.now + outlook.fair_finish,
-            note=tuple(WORDS[Need(level)] for level in need.tolist()),
+        """The chosen stance rolled forward: when jobs start and finish in the samples."""
+        s, unit, here = self.settings, view.round_seconds, len(view)
+        outcome = roll(futures, Index(futures, s.stances[stance : stance + 1], s.index), s.steps)
+        starts = np.ones(here, dtype=np.bool_)
+        starts[run] = False
+        start = np.maximum(outcome.start[0, :, :here], 1.0) * starts
+        finish = np.maximum(outcome.finish[0, :, :here], start)
+        start_low, start_mid, start_high = np.quantile(start, TOLD, axis=0)
+        low, middle, high = np.quantile(finish, TOLD, axis=0)
+        bid, fairness, end = (
+            unit * part[stance, 0, :here].astype(np.float64)
+            for part in (worth.total, worth.fairness, worth.end)
         )
+        return Explanation(
+            price=float(np.delete(bid, run).max(initial=0.0)),
+            bid=bid,
+            bid_fairness=fairness,
+            bid_end=end,
+            expected_start=view.now + unit * start_mid,
+            start_low=view.now + unit * start_low,
+            start_high=view.now + unit * start_high,
+            finish_low=view.now + unit * low,
+            finish=view.now + unit * middle,
+            finish_high=view.now + unit * high,
+            fair_finish=view.arrival + futures.fair_jct[:here],
+        )
+
+
+def _thinned(coming: ExpectedArrivals, most: int) -> ExpectedArrivals:
+    """Every so many-th of the expected jobs, ``most`` at most."""
+    every = math.ceil(len(coming) / most) if len(coming) else 1
+    chosen = slice(every - 1, None, every)
+    return ExpectedArrivals(
+        coming.after_seconds[chosen], coming.gpus[chosen], coming.total_seconds[chosen]
+    )
