@@ -39,6 +39,9 @@ class Futures:
     restart: Floats  # seconds that a start costs
     fair_jct: Floats  # completion time in an equally shared cluster
     fair_stretch: Floats
+    reserved: Floats  # from when a wide gang goes before all others; infinite for other jobs
+    wide: Bools
+    may_start: Bools  # a wide gang that may claim the cluster now already
     on_time: Floats  # latest finish that is fair given how crowded the cluster is
     active_integral: Floats  # sum over its rounds so far of the number of active jobs
     rounds_active: Floats
@@ -57,7 +60,13 @@ class Futures:
 
     @property
     def jobs(self) -> int:
-        return self.remaining.shape[1]
+        return int(self.remaining.shape[1])
+
+    def reserving(self, job: int) -> Futures:
+        """The same with the job's reservation due now."""
+        reserved = self.reserved.copy()
+        reserved[job] = 0.0
+        return replace(self, reserved=reserved)
 
 
 def joint_samples(quantiles: Floats, handles: Ints) -> Floats:

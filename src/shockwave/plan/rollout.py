@@ -28,6 +28,12 @@ class Outcome:
     start: Singles
     finish: Singles
 
+    def beside(self, other: Outcome) -> Outcome:
+        """Both outcomes, as if they were of different stances."""
+        return Outcome(
+            np.concatenate([self.start, other.start]), np.concatenate([self.finish, other.finish])
+        )
+
 
 def roll(futures: Futures, index: Index, steps: int) -> Outcome:
     """Advance every stance of ``index`` through every sample until all jobs have ended."""
@@ -70,7 +76,9 @@ class _Cluster:
         executed = np.minimum(self._work - left, np.maximum(self._work - 0.25, 0.0))
         seconds = self.now * self._futures.round_seconds
         worth = self._index.at(seconds, executed, self._running).total
-        worth *= self._release <= self.now
+        # A wide gang finds room by its reservation, or on GPUs that nobody else wants.
+        blocked = self._futures.wide & (self._futures.reserved > seconds)
+        worth *= (self._release <= self.now) & ~(blocked & ~self._running)
         ended = left <= 0.0
         worth[ended] = -1.0
         active = left.shape[2] - int(ended.sum(axis=2).min(initial=left.shape[2]))

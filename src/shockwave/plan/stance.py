@@ -19,6 +19,8 @@ from shockwave.plan.futures import Futures
 # Rollouts compare many rough futures: single precision is enough for them, and twice as fast.
 Singles = NDArray[np.float32]
 
+_RESERVED = 1000.0  # what a reservation that is due adds: more than anything else can
+
 
 @dataclass(frozen=True)
 class Stance:
@@ -101,6 +103,7 @@ class Index:
         self._owed = _single((stretch * f.worked - f.elapsed) / unit)
         self._worked = _single(f.worked / unit)
         self._on_time = _single(np.minimum(f.on_time / unit, 1e6))
+        self._reserved = _single(f.reserved / unit)
         self._horizon = f.horizon / unit
 
     def at(self, seconds: float, executed: Singles, running: Bools) -> Worth:
@@ -133,6 +136,7 @@ class Index:
         pressed = self._pressing * self._pressed(slack) / (_single(1.0) + hopeless**2)
         gain = soft + self._prompt * prompt * (_single(1.0) + soft)
         fairness = progress * gain + pressed
+        fairness += _single(_RESERVED) * (self._reserved <= now)
         # Work that ends within the round is not taken from a job.
         ending = running & (belief <= 1.0)
         progress += _single(4.0 * s.pressing) * ending
@@ -146,10 +150,10 @@ class Index:
 
 def _ramp(value: Singles) -> Singles:
     """0 below 0, 1 above 1, and straight in between."""
-    return np.clip(value, _single(0.0), _single(1.0))
+    return np.asarray(np.clip(value, _single(0.0), _single(1.0)))
 
 
-def _single(value: Floats | float) -> Singles:
+def _single(value: Floats | Singles | float) -> Singles:
     return np.asarray(value, dtype=np.float32)
 
 

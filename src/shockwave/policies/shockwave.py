@@ -22,9 +22,10 @@ from shockwave.plan.contention import Crowd, fair_by_crowd, fluid_finishes
 from shockwave.plan.explain import Explanation
 from shockwave.plan.futures import Futures, gittins_seconds, joint_samples
 from shockwave.plan.outcome import Prices, costs
-from shockwave.plan.rollout import roll
+from shockwave.plan.reservation import ReservationRules, reserve
+from shockwave.plan.rollout import Outcome, roll
 from shockwave.plan.sharing import FairCluster
-from shockwave.plan.stance import STANCES, Index, IndexSettings, Stance, Worth
+from shockwave.plan.stance import STANCES, Index, IndexSettings, Singles, Stance, Worth
 from shockwave.plan.targets import Workload
 from shockwave.policies.base import Decision, Policy
 from shockwave.policies.fill import fill, largest_first
@@ -51,6 +52,7 @@ class Settings:
     late: float = 0.95
     index: IndexSettings = field(default_factory=IndexSettings)
     prices: Prices = field(default_factory=Prices)
+    reservations: ReservationRules = field(default_factory=ReservationRules)
     stances: tuple[Stance, ...] = STANCES
 
 
@@ -69,13 +71,14 @@ class Shockwave(Policy):
 
     def decide(self, view: View, forecast: Forecast) -> Decision:
         futures = self._imagine(view, forecast)
-        index = Index(futures, self.settings.stances, self.settings.index)
-        worth = index.at(0.0, np.zeros((1, 1, 1), dtype=np.float32), futures.running[None, None])
-        bids = worth.total[:, 0, : len(view)]
+        worth = self._worth(futures)
         if int(view.gpus.sum()) > view.gpus_total:
-            self._stance = self._choose(view, futures, bids)
+            self._stance = self._choose(view, futures, worth.total[:, 0, : len(view)])
+            earlier = self._reserve_earlier(futures)
+            if earlier is not futures:
+                futures, worth = earlier, self._worth(earlier)
         stance = self._stance
-        bid = bids[stance].astype(np.float64)
+        bid = worth.total[stance, 0, : len(view)].astype(np.float64)
         run = fill(largest_first(bid), view.gpus, view.gpus_total)
         price = float(np.delete(bid, run).max(initial=0.0))
         return Decision(
@@ -85,7 +88,24 @@ class Shockwave(Policy):
             explain=lambda: self._explain(view, futures, worth, stance, run),
         )
 
-    def _choose(self, view: View, futures: Futures, bids: Floats) -> int:
+    def _worth(self, futures: Futures) -> Worth:
+        """[stance, 1, job] what the coming round is worth."""
+        index = Index(futures, self.settings.stances, self.settings.index)
+        return index.at(0.0, np.zeros((1, 1, 1), dtype=np.float32), futures.running[None, None])
+
+    def _reserve_earlier(self, futures: Futures) -> Futures:
+        """Lets a wide gang start now instead of when it must, if the samples are better so."""
+        waiting = np.flatnonzero(futures.may_start)
+        if not len(waiting):
+            return futures
+        gang = int(waiting[np.argmin(futures.reserved[waiting])])
+        sooner = futures.reserving(gang)
+        stance = (self.settings.stances[self._stance],)
+        now, later = (self._roll(future, stance) for future in (sooner, futures))
+        better = costs(futures, now.beside(later), self.settings.prices, self.settings.crowd_limit)
+        return sooner if better[0] < better[1] else futures
+
+    def _choose(self, view: View, futures: Futures, bids: Singles) -> int:
         """The stance whose sampled futures cost least.
 
         All stances are tried on a few samples, the best of them on the others.
@@ -104,8 +124,10 @@ class Shockwave(Policy):
 
     def _costs(self, futures: Futures, stances: tuple[Stance, ...]) -> Floats:
         s = self.settings
-        outcome = roll(futures, Index(futures, stances, s.index), s.steps)
-        return costs(futures, outcome, s.prices, s.crowd_limit)
+        return costs(futures, self._roll(futures, stances), s.prices, s.crowd_limit)
+
+    def _roll(self, futures: Futures, stances: tuple[Stance, ...]) -> Outcome:
+        return roll(futures, Index(futures, stances, self.settings.index), self.settings.steps)
 
     def _imagine(self, view: View, forecast: Forecast) -> Futures:
         s, now, gpus_total = self.settings, view.now, view.gpus_total
@@ -129,6 +151,8 @@ class Shockwave(Policy):
         on_time = self._on_time(view, mean, total, coming, horizon)
         fair_jct = self._fair_cluster.finish_times(view, total) - view.arrival
         stretch = np.minimum(s.static_limit * contention, s.egalitarian_limit * fair_jct / total)
+        fair_end = s.egalitarian_limit * fair_jct - view.elapsed
+        reserved = reserve(view, mean, fair_end, s.reservations)
         few = _thinned(coming, s.expected_jobs)
         count = len(few)
         copies = len(coming) / max(count, 1)
@@ -155,6 +179,9 @@ class Shockwave(Policy):
             restart=np.full(len(view) + count, view.restart_seconds),
             fair_stretch=both(stretch, never),
             fair_jct=both(fair_jct, never),
+            reserved=both(reserved.start, few.after_seconds + also),
+            wide=np.concatenate([reserved.wide, few.gpus > s.reservations.wide_share * gpus_total]),
+            may_start=np.concatenate([reserved.may_start, np.zeros(count, dtype=np.bool_)]),
             on_time=both(on_time, never),
             active_integral=both(view.active_integral, none),
             rounds_active=both(view.rounds_active.astype(np.float64), none),
@@ -215,7 +242,7 @@ class Shockwave(Policy):
     ) -> Explanation:
         """The chosen stance rolled forward: when jobs start and finish in the samples."""
         s, unit, here = self.settings, view.round_seconds, len(view)
-        outcome = roll(futures, Index(futures, s.stances[stance : stance + 1], s.index), s.steps)
+        outcome = self._roll(futures, s.stances[stance : stance + 1])
         starts = np.ones(here, dtype=np.bool_)
         starts[run] = False
         start = np.maximum(outcome.start[0, :, :here], 1.0) * starts
