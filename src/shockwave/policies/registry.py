@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from shockwave.model.errors import InputError
 from shockwave.model.plugins import plug_ins
-from shockwave.plan.planner import Solver
+from shockwave.plan.window.planner import Solver
 from shockwave.policies.allox import Allox
 from shockwave.policies.base import Policy, PolicyOptions
 from shockwave.policies.fifo import Fifo
