@@ -40,7 +40,6 @@ class Futures:
     fair_jct: Floats  # completion time in an equally shared cluster
     fair_stretch: Floats
     reserved: Floats  # from when a wide gang goes before all others; infinite for other jobs
-    wide: Bools
     may_start: Bools  # a wide gang that may claim the cluster now already
     on_time: Floats  # latest finish that is fair given how crowded the cluster is
     active_integral: Floats  # sum over its rounds so far of the number of active jobs

@@ -2,9 +2,10 @@
 
 A gang that takes a large part of the cluster finds it free by chance only: there is always a
 smaller job that is worth more per GPU. So it is promised a start, early enough for a fair
-finish; until then others fill the GPUs, and from then on nobody is ahead of it. In return for
-having let others pass it is not stopped: a wide gang keeps its GPUs until it has run for as
-long as it has waited.
+wait; until then others fill the GPUs, and from then on nobody is ahead of it. In return for
+having let others pass it is not stopped. Both hold for gangs that have waited several times as
+long as they will run: nobody waits for a wide gang longer than it has waited for others. Longer
+ones have to find their place in the order like everybody.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from shockwave.model.view import Bools, Floats, View
 class ReservationRules:
     """Which gangs are wide, and when they may claim the cluster."""
 
-    wide_share: float = 0.25  # of the GPUs; gangs larger than this are wide
-    least_rounds: float = 20.0  # a shorter stretch of running is not worth the restarts
-    lead_rounds: float = 2.0  # before the latest start that is fair
+    wide_share: float = 0.5  # of the GPUs; gangs larger than this are wide
+    wait_limit: float = 1.4  # of the time that it would wait in an equally shared cluster
+    kept_share: float = 1.0 / 3.0  # of the time waited: so long it runs undisturbed
 
 
 @dataclass(frozen=True)
@@ -35,19 +36,16 @@ class Reservations:
 
 
 def reserve(
-    view: View, remaining: Floats, fair_finish: Floats, rules: ReservationRules
+    view: View, remaining: Floats, fair_jct: Floats, rules: ReservationRules
 ) -> Reservations:
-    """The promised starts; ``fair_finish`` is the latest, in seconds from now.
-
-    Negative starts are promises that are due.
-    """
+    """The promised starts; ``fair_jct`` is the completion time in an equally shared cluster."""
     wide = view.gpus > rules.wide_share * view.gpus_total
     waited = view.elapsed - view.received_seconds
-    credit = waited - view.received_seconds
-    kept = wide & view.running & (credit > 0.0)
-    stretch = np.minimum(remaining, rules.least_rounds * view.round_seconds)
-    earned = wide & ~view.running & (credit >= stretch)
-    lead = view.restart_seconds + rules.lead_rounds * view.round_seconds
-    latest = np.maximum(fair_finish - remaining - lead, stretch - credit)
-    start = np.where(kept, 0.0, np.where(wide & ~view.running, np.maximum(latest, 0.0), np.inf))
-    return Reservations(wide, start, earned & (start > 0.0))
+    credit = rules.kept_share * waited - view.received_seconds
+    waiting = wide & ~view.running
+    fair_wait = np.maximum(fair_jct - view.productive_seconds - remaining, 0.0)
+    latest = np.maximum(rules.wait_limit * fair_wait - waited, 0.0)
+    earned = np.maximum((remaining - credit) / rules.kept_share, 0.0)
+    start = np.where(waiting, np.maximum(latest, earned), np.inf)
+    start[wide & view.running & (credit > 0.0)] = 0.0
+    return Reservations(wide, start, waiting & (earned == 0.0) & (latest > 0.0))

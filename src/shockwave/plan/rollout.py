@@ -76,9 +76,7 @@ class _Cluster:
         executed = np.minimum(self._work - left, np.maximum(self._work - 0.25, 0.0))
         seconds = self.now * self._futures.round_seconds
         worth = self._index.at(seconds, executed, self._running).total
-        # A wide gang finds room by its reservation, or on GPUs that nobody else wants.
-        blocked = self._futures.wide & (self._futures.reserved > seconds)
-        worth *= (self._release <= self.now) & ~(blocked & ~self._running)
+        worth *= self._release <= self.now
         ended = left <= 0.0
         worth[ended] = -1.0
         active = left.shape[2] - int(ended.sum(axis=2).min(initial=left.shape[2]))

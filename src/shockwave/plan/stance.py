@@ -145,7 +145,8 @@ class Index:
     def _pressed(self, slack: Singles) -> Singles:
         """From 0 to 1 as the slack runs out, and on from there: the less slack, the more."""
         begins = _ramp((_single(self._settings.press_rounds + 1.5) - slack) / _single(3.0))
-        return begins * np.clip(_single(1.0) - slack / _single(30.0), _single(0.5), _single(4.0))
+        height = np.clip(_single(1.0) - slack / _single(30.0), _single(0.5), _single(4.0))
+        return np.asarray(begins * height)
 
 
 def _ramp(value: Singles) -> Singles:

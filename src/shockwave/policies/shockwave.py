@@ -151,8 +151,7 @@ class Shockwave(Policy):
         on_time = self._on_time(view, mean, total, coming, horizon)
         fair_jct = self._fair_cluster.finish_times(view, total) - view.arrival
         stretch = np.minimum(s.static_limit * contention, s.egalitarian_limit * fair_jct / total)
-        fair_end = s.egalitarian_limit * fair_jct - view.elapsed
-        reserved = reserve(view, mean, fair_end, s.reservations)
+        reserved = reserve(view, mean, fair_jct, s.reservations)
         few = _thinned(coming, s.expected_jobs)
         count = len(few)
         copies = len(coming) / max(count, 1)
@@ -179,8 +178,7 @@ class Shockwave(Policy):
             restart=np.full(len(view) + count, view.restart_seconds),
             fair_stretch=both(stretch, never),
             fair_jct=both(fair_jct, never),
-            reserved=both(reserved.start, few.after_seconds + also),
-            wide=np.concatenate([reserved.wide, few.gpus > s.reservations.wide_share * gpus_total]),
+            reserved=both(reserved.start, never),
             may_start=np.concatenate([reserved.may_start, np.zeros(count, dtype=np.bool_)]),
             on_time=both(on_time, never),
             active_integral=both(view.active_integral, none),
