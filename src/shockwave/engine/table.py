@@ -143,10 +143,14 @@ class JobTable:
     def finished_job(self, handle: int) -> FinishedJob:
         """The whole history of a job whose epochs are all done."""
         regimes = list(self._closed.pop(handle, ()))
-        left = float(self.epochs[handle] - self.regime_start[handle])
+        declared, done = float(self.epochs[handle]), float(self.epochs_done[handle])
+        # What is done may be known to a fraction; a job that kept its word took what it said.
+        taken = declared if abs(done - declared) <= 1.0 else done
+        left = taken - float(self.regime_start[handle])
         if left > 0:
             regimes.append((int(self.configuration[handle]), left))
-        return FinishedJob(self.specs[handle], int(self.kind[handle]), tuple(regimes))
+        spec, kind = self.specs[handle], int(self.kind[handle])
+        return FinishedJob(spec, kind, tuple(regimes), int(self.tenant[handle]))
 
     def view(
         self,

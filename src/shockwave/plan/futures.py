@@ -39,6 +39,7 @@ class Futures:
     restart: Floats  # seconds that a start costs
     fair_jct: Floats  # completion time in an equally shared cluster
     fair_stretch: Floats
+    claim: Floats  # 1, or 0 for a job that broke its word and has no claim to fairness
     reserved: Floats  # from when a wide gang goes before all others; infinite for other jobs
     may_start: Bools  # a wide gang that may claim the cluster now already
     on_time: Floats  # latest finish that is fair given how crowded the cluster is

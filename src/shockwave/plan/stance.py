@@ -103,6 +103,7 @@ class Index:
         self._owed = _single((stretch * f.worked - f.elapsed) / unit)
         self._worked = _single(f.worked / unit)
         self._on_time = _single(np.minimum(f.on_time / unit, 1e6))
+        self._claim = _single(f.claim)
         self._reserved = _single(f.reserved / unit)
         self._horizon = f.horizon / unit
 
@@ -136,11 +137,13 @@ class Index:
         pressed = self._pressing * self._pressed(slack) / (_single(1.0) + hopeless**2)
         gain = soft + self._prompt * prompt * (_single(1.0) + soft)
         fairness = progress * gain + pressed
+        fairness *= self._claim
         fairness += _single(_RESERVED) * (self._reserved <= now)
         # Work that ends within the round is not taken from a job.
         ending = running & (belief <= 1.0)
         progress += _single(4.0 * s.pressing) * ending
-        return Worth(progress, fairness, self._end * self._pressed(end_slack))
+        end = self._claim * self._end * self._pressed(end_slack)
+        return Worth(progress, fairness, end)
 
     def _pressed(self, slack: Singles) -> Singles:
         """From 0 to 1 as the slack runs out, and on from there: the less slack, the more."""

@@ -178,6 +178,7 @@ class Shockwave(Policy):
             restart=np.full(len(view) + count, view.restart_seconds),
             fair_stretch=both(stretch, never),
             fair_jct=both(fair_jct, never),
+            claim=both((view.epochs_done < view.epochs).astype(np.float64), np.ones(count)),
             reserved=both(reserved.start, never),
             may_start=np.concatenate([reserved.may_start, np.zeros(count, dtype=np.bool_)]),
             on_time=both(on_time, never),

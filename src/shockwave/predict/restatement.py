@@ -29,6 +29,7 @@ import numpy as np
 from shockwave.model.job import Regime, TraceJob
 from shockwave.model.view import Floats, Ints, View
 from shockwave.predict.base import FinishedJob, Forecast, Predictor, Trajectories
+from shockwave.predict.claims import Claims
 from shockwave.predict.epoch_times import epoch_seconds
 from shockwave.predict.experience import (
     Example,
@@ -59,10 +60,12 @@ class Restatement(Predictor):
     def __init__(self) -> None:
         self._experience = Experience()
         self._trust = Trust()
+        self._claims = Claims()
         self._finished: dict[int, int] = {}
         self._memo = MeanMemo()
 
     def forecast(self, view: View) -> Forecast:
+        view = self._claims.checked(view)
         return MixtureForecast(view, self._experience, self._trust, self._means)
 
     def _means(self, view: View) -> Floats:
@@ -77,7 +80,11 @@ class Restatement(Predictor):
         )
 
     def learn(self, finished: Sequence[FinishedJob]) -> None:
-        for job in finished:
+        for told in finished:
+            job = told
+            if self._claims.learn(told) != 1.0:  # what it did counts, not what it said
+                taken = max(round(sum(epochs for _, epochs in told.regimes)), 1)
+                job = replace(told, spec=replace(told.spec, epochs=taken))
             example = Example.of(job)
             if example is None:
                 continue
