@@ -103,11 +103,10 @@ class _Cluster:
         before = upto - asked
         share = np.clip((self._gpus_total * most - before) / np.maximum(asked, 1e-9), 0.0, 1.0)
         share *= run > 0.0
-        gets = share > 0.0
         ended = (share >= 1.0) & (left <= most)
         # Whoever is further down the order waits for those before it within the step.
         queued = now + np.minimum(before / self._gpus_total, most) if self.now else now
-        first = gets & (self._own_start == _NEVER)
+        first = (share > 0.5) & (self._own_start == _NEVER)
         self._own_start = np.where(first, queued, self._own_start)
         behind = np.minimum(upto / self._gpus_total, most)
         self._own_finish = np.where(ended, now + np.maximum(left, behind), self._own_finish)

@@ -53,6 +53,7 @@ class IndexSettings:
     gang_exponent: float = 0.5  # 0: shortest time first, 1: least GPU-work first
     keep: float = 2.0  # a running job's progress counts this many times
     keep_per_restart: float = 0.0  # ... and this much more per round that a restart takes
+    keep_rounds: float = 1.0  # of slack: by so much it presses earlier than one that waits
     fair_rounds: float = 20.0  # slack at which fairness begins to count
     fair_caution: float = 0.5  # at least, whatever the stance
     press_rounds: float = 2.0  # slack below which a job presses with all its weight
@@ -134,7 +135,8 @@ class Index:
         progress *= np.where(running, self._kept, _single(1.0))
         hopeless = np.maximum(-slack - _single(s.give_up) * fair_jct, _single(0.0))
         hopeless /= _single(s.give_up_rounds)
-        pressed = self._pressing * self._pressed(slack) / (_single(1.0) + hopeless**2)
+        held = _single(s.keep_rounds) * running
+        pressed = self._pressing * self._pressed(slack - held) / (_single(1.0) + hopeless**2)
         gain = soft + self._prompt * prompt * (_single(1.0) + soft)
         fairness = progress * gain + pressed
         fairness *= self._claim
@@ -142,7 +144,7 @@ class Index:
         # Work that ends within the round is not taken from a job.
         ending = running & (belief <= 1.0)
         progress += _single(4.0 * s.pressing) * ending
-        end = self._claim * self._end * self._pressed(end_slack)
+        end = self._claim * self._end * self._pressed(end_slack - held)
         return Worth(progress, fairness, end)
 
     def _pressed(self, slack: Singles) -> Singles:

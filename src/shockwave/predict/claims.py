@@ -15,16 +15,22 @@ from dataclasses import replace
 
 import numpy as np
 
-from shockwave.model.view import Floats, View
+from shockwave.model.view import Bools, Floats, View
 from shockwave.predict.base import FinishedJob
 
 _KEPT = 16  # ratios that are remembered of each tenant and kind
 _ENOUGH = 5  # ratios from which a habit is told
 _RULE = 0.2  # a habit leaves out this share at either end
+_ROUNDING = 1e-3
 _HONEST = 0.02  # relative: a ratio closer to 1 is 1
 _BROKEN = 12.0  # a claim that was broken is taken to be this many times too small
 _GROWTH = 2.0  # ... and at least this many times what is done already
 _PENALTY = 1.5  # what is then left is taken to be this many times as much
+
+
+def broken(view: View) -> Bools:
+    """[job] whether it has done more than it declared. One that has done just that is ending."""
+    return np.asarray(view.epochs_done > (1.0 + _ROUNDING) * view.epochs)
 
 
 class Claims:
@@ -51,7 +57,7 @@ class Claims:
 
     def checked(self, view: View) -> View:
         """The view with the epochs that jobs are believed to take in all."""
-        overrun = view.epochs_done >= view.epochs
+        overrun = broken(view)
         if self._all_kept and not overrun.any():
             return view
         epochs = view.epochs * self._habits(view)
