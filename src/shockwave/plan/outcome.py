@@ -15,7 +15,7 @@ from shockwave.plan.rollout import Outcome
 class Prices:
     """What one unit of each ill costs, in units of the mean completion time."""
 
-    makespan: float = 3.0  # the end beyond the horizon, relative to it
+    makespan: float = 4.0  # the end beyond the horizon, relative to it
     crowded: float = 0.5  # share of jobs later than prompt by Themis' measure
     late: float = 10.0  # mean lateness beyond the fair finish, relative to it
     unfair: float = 2.0  # share of jobs that are late

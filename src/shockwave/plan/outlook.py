@@ -29,7 +29,6 @@ class OutlookSettings:
     static_limit: float = 1.0  # of X * jobs / M
     crowd_limit: float = 1.045  # of X * mean active jobs / M
     egalitarian_limit: float = 1.4  # of the completion time in an equally shared cluster
-    makespan_slack: float = 0.02  # over the lower bound of the jobs seen so far
     overhead_rounds: float = 0.5  # that a job takes on top of its work: its last, half used
     arrivals_share: float = 0.5  # arrivals go on for this part of the time they have lasted
     expected_jobs: int = 64  # at most so many stand for all that are expected
@@ -86,7 +85,7 @@ class Outlook:
             elapsed=both(view.elapsed, -few.after_seconds),
             gpus=both(view.gpus.astype(np.float64), few.gpus),
             copies=both(np.ones(len(view)), np.full(count, copies)),
-            weight=both(view.weight, np.ones(count)),
+            weight=both(view.weight / view.weight.mean(), np.ones(count)),
             running=np.concatenate([view.running, np.zeros(count, dtype=np.bool_)]),
             mean=both(mean, also),
             early=both(np.minimum(quantiles[0], mean), also),
@@ -111,12 +110,9 @@ class Outlook:
     def _horizon(self, view: View, remaining: Floats) -> float:
         """When all should have ended: what the lower bound allows or the work left needs.
 
-        Never the longest job: whenever that one slips, it would relax the end for all. The
-        bound's slack counts from the oldest job that is there: clocks have no zero.
+        Never the longest job: whenever that one slips, it would relax the end for all.
         """
-        oldest = float(view.arrival.min())
         bound = self._workload.makespan_bound(view.gpus_total)
-        bound += self.settings.makespan_slack * (bound - oldest)
         work = view.gpus * (remaining + self._overhead(view))
         return max(bound - view.now, float(work.sum()) / view.gpus_total)
 

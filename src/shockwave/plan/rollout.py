@@ -17,7 +17,7 @@ from shockwave.plan.futures import Futures
 from shockwave.plan.stance import Index, Singles
 
 _REORDER = 1.5  # the order is made anew when the time from now has grown by this factor
-_OVERHEAD = 0.25  # of a round: what a job takes on top of its work, its last round half used
+_OVERHEAD = 0.5  # of a round: what a job takes on top of its work, its last round half used
 _NEVER = np.float32(np.inf)
 
 

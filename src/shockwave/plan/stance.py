@@ -55,7 +55,7 @@ class IndexSettings:
     keep_per_restart: float = 0.0  # ... and this much more per round that a restart takes
     keep_rounds: float = 1.0  # of slack: by so much it presses earlier than one that waits
     fair_rounds: float = 20.0  # slack at which fairness begins to count
-    fair_caution: float = 0.5  # at least, whatever the stance
+    fair_caution: float = 0.75  # at least, whatever the stance
     press_rounds: float = 2.0  # slack below which a job presses with all its weight
     prompt_rounds: float = 12.0  # laxity below which a job that can be prompt is
     pressing: float = 4.0  # the height at which it presses

@@ -34,10 +34,11 @@ class Settings:
     """One set for every workload. Limits aim a little below the fairness of 1.05 reported."""
 
     outlook: OutlookSettings = field(default_factory=OutlookSettings)
-    samples: int = 6
+    samples: int = 6  # joint futures, fewer where jobs are so many that each is an average
+    most_cells: int = 60_000  # samples x jobs x stances that are rolled forward at once
     first_samples: int = 2  # on which all stances are tried
     finalists: int = 4  # that are tried on the others
-    steps: int = 40
+    steps: int = 48
     tell_every: int = 8  # decisions; so often what would be told is checked against the truth
     index: IndexSettings = field(default_factory=IndexSettings)
     prices: Prices = field(default_factory=Prices)
@@ -60,7 +61,7 @@ class Shockwave(Policy):
         self._present = np.empty(0, dtype=np.int64)  # handles at the last decision
 
     def decide(self, view: View, forecast: Forecast) -> Decision:
-        futures = self._outlook.futures(view, forecast, self.settings.samples)
+        futures = self._outlook.futures(view, forecast, self._samples(view))
         worth = self._worth(futures)
         if int(view.gpus.sum()) > view.gpus_total:
             self._stance = self._choose(view, futures, worth.total[:, 0, : len(view)])
@@ -78,6 +79,11 @@ class Shockwave(Policy):
             priority=bid,
             explain=lambda: self._explain(view, futures, worth, stance, run),
         )
+
+    def _samples(self, view: View) -> int:
+        """Work is counted, not seconds: the same view always gets the same samples."""
+        s = self.settings
+        return min(s.samples, max(s.most_cells // (s.finalists * len(view)), 2))
 
     def _worth(self, futures: Futures) -> Worth:
         """[stance, 1, job] what the coming round is worth."""
@@ -107,7 +113,7 @@ class Shockwave(Policy):
         choices = {fill(largest_first(bid), view.gpus, view.gpus_total).tobytes() for bid in bids}
         if len(choices) == 1:
             return self._stance
-        few = s.first_samples
+        few = max(min(s.first_samples, futures.samples - 1), 1)
         first = futures.only(slice(0, few))
         total = few * self._costs(first, self._roll(first, s.stances))
         best = np.argsort(total, kind="stable")[: s.finalists]
