@@ -30,7 +30,7 @@ def make_futures(remaining: Sequence[Sequence[float]], **columns: Any) -> Future
     }  # fmt: skip
     given = defaults | {name: value for name, value in columns.items() if name in defaults}
     flags = {"running", "may_start"}
-    arrays = {
+    arrays: dict[str, Any] = {
         name: np.array(
             np.broadcast_to(value, count), dtype=np.bool_ if name in flags else np.float64
         )

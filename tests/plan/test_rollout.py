@@ -64,15 +64,15 @@ def test_nobody_is_faster_than_alone_and_the_whole_not_faster_than_the_gpus(
 
 def test_the_order_that_ends_more_jobs_early_costs_less() -> None:
     futures = make_futures([[240.0, 2400.0]])
-    good = Outcome(np.array([[[0.0, 2.0]]]), np.array([[[2.0, 22.0]]]))
-    bad = Outcome(np.array([[[20.0, 0.0]]]), np.array([[[22.0, 20.0]]]))
+    good = Outcome(*np.array([[[[0.0, 2.0]]], [[[2.0, 22.0]]]], dtype=np.float32))
+    bad = Outcome(*np.array([[[[20.0, 0.0]]], [[[22.0, 20.0]]]], dtype=np.float32))
     first, second = costs(futures, good.beside(bad), Prices(), 1.045)
     assert first < second
 
 
 def test_being_late_and_ending_late_cost_extra() -> None:
     """The same completion times are dearer where they break a promise or the horizon."""
-    outcome = Outcome(np.zeros((1, 1, 2)), np.array([[[10.0, 20.0]]]))
+    outcome = Outcome(*np.array([[[[0.0, 0.0]]], [[[10.0, 20.0]]]], dtype=np.float32))
     plain = costs(make_futures([[1200.0, 1200.0]]), outcome, Prices(), 1.045)
     late = costs(make_futures([[1200.0, 1200.0]], fair_stretch=1.5), outcome, Prices(), 1.045)
     over = costs(make_futures([[1200.0, 1200.0]], horizon=1200.0), outcome, Prices(), 1.045)

@@ -10,7 +10,7 @@ from shockwave.testing import PolicyContract
 
 
 def contract(name: str) -> type[PolicyContract]:
-    class TestBuiltIn(PolicyContract):  # type: ignore[misc, valid-type]
+    class TestBuiltIn(PolicyContract):
         def make(self) -> Policy:
             return registry.create(name)
 
