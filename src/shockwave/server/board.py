@@ -61,14 +61,15 @@ class Board(Journal):
     # Writing.
 
     def write(self, events: Sequence[Event]) -> None:
-        """Durable, and then seen by everybody. After an error the board is of no use any more."""
-        projection = self._projection
+        """Durable, and then seen by everybody, who need not wait for the disk meanwhile."""
+        before = self._projection
+        after = before.copy()
+        for event in events:
+            after.apply(event)
+        ended, after.ended = after.ended, []
+        self._store.append(before.sequence_number + 1, events, before.submitted, ended)
         with self._changed:
-            first, jobs_before = projection.sequence_number + 1, projection.submitted
-            for event in events:
-                projection.apply(event)
-            ended, projection.ended = projection.ended, []
-            self._store.append(first, events, jobs_before, ended)
+            self._projection = after
             for facts in ended:
                 self._records.pop(facts.id, None)
             self._changed.notify_all()
