@@ -144,9 +144,10 @@ class JobTable:
         """The whole history of a job whose epochs are all done."""
         regimes = list(self._closed.pop(handle, ()))
         declared, done = float(self.epochs[handle]), float(self.epochs_done[handle])
-        # What is done may be known to a fraction; a job that kept its word took what it said.
-        taken = declared if abs(done - declared) <= 1.0 else done
-        left = taken - float(self.regime_start[handle])
+        began = float(self.regime_start[handle])
+        # What is done may be known to a fraction, or not at all; then it took what it said.
+        kept_word = abs(done - declared) <= 1.0 or done <= began
+        left = (declared if kept_word else done) - began
         if left > 0:
             regimes.append((int(self.configuration[handle]), left))
         spec, kind = self.specs[handle], int(self.kind[handle])
