@@ -170,6 +170,20 @@ class JobNoted:
 
 
 @dataclass(frozen=True, slots=True)
+class JobSilent:
+    """A running job that used to report has said nothing for so long that it may hang.
+
+    It counts as silent until its next progress or start.
+    """
+
+    kind: ClassVar[str] = "job-silent"
+    time: float
+    job: str
+    silent_seconds: float
+    epoch_seconds: float  # what an epoch of it usually takes
+
+
+@dataclass(frozen=True, slots=True)
 class JobStopped:
     """A gang lost its GPUs. ``epochs_done`` is what was saved."""
 
@@ -373,6 +387,7 @@ Event = (
     | JobStarted
     | JobRunning
     | JobNoted
+    | JobSilent
     | JobStopped
     | Progressed
     | RegimeChanged

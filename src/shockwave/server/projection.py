@@ -24,6 +24,7 @@ from shockwave.model.events import (
     JobNoted,
     JobReleased,
     JobRunning,
+    JobSilent,
     JobStarted,
     JobStopped,
     JobSubmitted,
@@ -104,6 +105,12 @@ class Projection:
                 self._update(event.job, confirmed=True, note="")
             case JobNoted():
                 self._update(event.job, note=event.note)
+            case JobSilent():
+                self._update(
+                    event.job,
+                    silent_since_unix=self.unix(event.time - event.silent_seconds),
+                    usual_epoch_seconds=event.epoch_seconds,
+                )
             case JobFinished():
                 self._finished(event)
             case JobFailed():
@@ -176,6 +183,7 @@ class Projection:
                 starts=event.attempt,
                 placement=event.placement,
                 confirmed=False,
+                silent_since_unix=None,
                 note="",
             )
 
@@ -193,6 +201,7 @@ class Projection:
                 crash=event.detail or "crashed" if crashed else "",
                 setback="" if crashed else event.detail,
                 last_stop=event.reason.value,
+                silent_since_unix=None,
                 note="",
             )
 
@@ -216,6 +225,9 @@ class Projection:
                     configuration=facts.spec.configurations[index],
                     gpu_seconds=facts.gpu_seconds + held_seconds * facts.spec.gpus,
                     saved=facts.saved or (unsaved is not None and not math.isnan(unsaved)),
+                    silent_since_unix=facts.silent_since_unix
+                    if epochs_done == facts.epochs_done
+                    else None,
                 )
 
     def _finished(self, event: JobFinished) -> None:
