@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
@@ -9,6 +10,7 @@ from pydantic import BaseModel
 from starlette.responses import StreamingResponse
 
 from shockwave.server.auth import job_itself, operator, operator_or_job
+from shockwave.server.candidates import no_such_job
 from shockwave.server.door import SchedulerDoor
 from shockwave.server.logs import follow_log, open_log, read_log
 from shockwave.server.pages import JobPage, Reports
@@ -44,9 +46,12 @@ def document(record: BaseModel, status: int = 200) -> Response:
 
 
 def existing(door: SchedulerDoor, job: str) -> JobRecord:
-    """The job of that id or name. Raises a 404 where there is none."""
+    """The job of that id or name. Raises a 404 where there is none, a 422 where several are."""
     record = door.job(job)
     if record is None:
+        candidates = door.named(job)
+        if candidates:
+            raise no_such_job(job, candidates, time.time())
         raise ProblemError(404, "job-not-found", f"There is no job {job!r}.")
     return record
 
@@ -100,10 +105,18 @@ def list_jobs(
         str | None, Query(max_length=128, description="The `next` of the page before.")
     ] = None,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
+    group: Annotated[
+        str | None,
+        Query(max_length=160, description="Only of this group; empty for jobs of no group."),
+    ] = None,
 ) -> Response:
     """Jobs in order of submission, a page at a time."""
     items, following = door.jobs(
-        states=tuple(dict.fromkeys(state or ())), tenant=tenant, after=after, limit=limit
+        states=tuple(dict.fromkeys(state or ())),
+        tenant=tenant,
+        after=after,
+        limit=limit,
+        group=group,
     )
     return document(JobPage.model_construct(items=items, next=following))
 
@@ -118,7 +131,7 @@ def list_jobs(
 )
 def get_job(door: Scheduler, job: JobId) -> Response:
     """The record of one job. A job may look at itself with its own token."""
-    return document(existing(door, job))
+    return document(door.with_details(existing(door, job)))
 
 
 @router.delete(
