@@ -84,6 +84,6 @@ class Dependencies:
         made = cls()
         for handle, unmet, needs_success in record["unmet"]:
             made._wait(handle, unmet, frozenset(needs_success))
-        made._broken = {handle: job for handle, job in record["broken"]}
+        made._broken = dict(record["broken"])
         made._unsuccessful = dict.fromkeys(record["unsuccessful"])
         return made

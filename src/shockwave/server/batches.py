@@ -62,7 +62,9 @@ class Planned:
     after: tuple[str | int, ...] = ()
     after_any: tuple[str | int, ...] = ()
 
-    def spec(self, arrival_seconds: float, ids: Sequence[str], group: str, parallel: int) -> JobSpec:
+    def spec(
+        self, arrival_seconds: float, ids: Sequence[str], group: str, parallel: int
+    ) -> JobSpec:
         """``ids`` are those of the batch up to this job's own, the last."""
 
         def settled(jobs: tuple[str | int, ...]) -> tuple[str, ...]:

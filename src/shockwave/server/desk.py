@@ -38,6 +38,7 @@ from shockwave.server.door import Conflict, SchedulerDoor
 from shockwave.server.execution import JobFiles
 from shockwave.server.facts import JobFacts
 from shockwave.server.job_reports import exit_code_of, links_of, reported
+from shockwave.server.logs import has_log
 from shockwave.server.records import (
     GroupRecord,
     JobRecord,
@@ -180,9 +181,7 @@ class Desk(SchedulerDoor):
                 number = next(self._numbers)
                 ids.append(new_job_id(number))
                 name = name or (f"{group}-{number:04d}" if group else "")
-                made.append(
-                    JobSubmitted(now, plan.spec(now, ids, name, parallel), plan.text, key)
-                )
+                made.append(JobSubmitted(now, plan.spec(now, ids, name, parallel), plan.text, key))
             return list(made)
 
         self._request(make)
@@ -346,7 +345,7 @@ class Desk(SchedulerDoor):
         if facts is None or rank < 0:
             return None
         path = self._files.log(facts.id, rank)
-        return path if path.is_file() else None
+        return path if has_log(path) else None
 
     def plan(self) -> PlanRecord:
         return self._board.plan()

@@ -16,6 +16,7 @@ from pydantic import (
     ConfigDict,
     Field,
     StringConstraints,
+    WithJsonSchema,
     model_validator,
 )
 
@@ -57,8 +58,22 @@ Text = Annotated[str, AfterValidator(_storable)]
 # Bounds that leave room for arithmetic: one absurd job must not break the plan of all.
 Size = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Seconds = Annotated[float, Field(gt=0, le=1e9)]
-Duration = Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=1e9)]
-JobNames = Annotated[list[Name], Field(max_length=1000)]
+_WRITTEN_DURATION = r"^[1-9][0-9]{0,5}[dhms]([1-9][0-9]{0,5}[dhms])*$"
+Duration = Annotated[
+    float,
+    BeforeValidator(_seconds),
+    Field(gt=0, le=1e9),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "exclusiveMinimum": 0, "maximum": 1e9},
+                {"type": "string", "pattern": _WRITTEN_DURATION},
+            ]
+        },
+        mode="validation",
+    ),
+]
+JobNames = Annotated[list[Name], Field(max_length=10_000)]
 State = Literal["waiting", "running", "finished", "failed", "cancelled"]
 
 

@@ -16,7 +16,8 @@ from shockwave.server.routes_jobs import API, JobId, Scheduler, document, existi
 
 router = APIRouter(prefix=API, tags=["many jobs"])
 GroupId = Annotated[
-    str, Path(description="The group's id.", max_length=160, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    str,
+    Path(description="The group's id.", max_length=160, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$"),
 ]
 
 

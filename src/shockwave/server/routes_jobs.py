@@ -12,7 +12,7 @@ from starlette.responses import StreamingResponse
 from shockwave.server.auth import job_itself, operator, operator_or_job
 from shockwave.server.candidates import no_such_job
 from shockwave.server.door import SchedulerDoor
-from shockwave.server.logs import follow_log, open_log, read_log
+from shockwave.server.logs import Wanted, follow_log, read_log
 from shockwave.server.pages import JobPage, Reports
 from shockwave.server.problems import ProblemError, responses
 from shockwave.server.records import JobRecord, State, Submission, WhyRecord
@@ -185,8 +185,15 @@ def read_job_log(
     follow: Annotated[
         bool, Query(description="Go on as the job writes, until it is over.")
     ] = False,
+    since: Annotated[
+        float | None,
+        Query(ge=0, le=1e11, description="Only what was written since then, unix seconds."),
+    ] = None,
+    launches: Annotated[bool, Query(description="A line between two launches of the job.")] = False,
+    times: Annotated[bool, Query(description="The time in front of each line.")] = False,
 ) -> Response:
-    """What the job wrote, as plain text."""
+    """What the job wrote, as plain text, from the oldest piece that is kept to the newest."""
+    wanted = Wanted(tail, since, launches, times)
     found = existing(door, job).id
     headers = {"X-Content-Type-Options": "nosniff"}
     media_type = "text/plain; charset=utf-8"
@@ -195,14 +202,13 @@ def read_job_log(
             lambda: door.log_file(found, rank),
             lambda: (record := door.job(found)) is None or record.state in OVER,
             request.app.state.closing,
-            tail,
+            wanted,
         )
         return StreamingResponse(chunks, media_type=media_type, headers=headers)
     path = door.log_file(found, rank)
-    file = None if path is None else open_log(path)
-    if file is None:
+    if path is None:
         raise ProblemError(404, "log-not-found", f"Job {found} has no output of rank {rank} yet.")
-    return StreamingResponse(read_log(file, tail), media_type=media_type, headers=headers)
+    return StreamingResponse(read_log(path, wanted), media_type=media_type, headers=headers)
 
 
 @router.post(
