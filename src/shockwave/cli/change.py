@@ -108,7 +108,8 @@ def set_(
 ) -> None:
     """Change what a job declares.
 
-    weight, name, time_limit, preemptible and on_hang at any time; gpus and epochs while it waits.
+    gpus and epochs while it waits; weight, name, time_limit, preemptible, on_hang and retries at
+    any time.
     """
     with one_line_errors():
         fields: dict[str, Any] = {}

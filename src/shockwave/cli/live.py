@@ -10,6 +10,7 @@ from shockwave.cli.metrics import metrics
 from shockwave.cli.nodes import drain, nodes
 from shockwave.cli.queue import queue
 from shockwave.cli.run import run
+from shockwave.cli.shell import attach, shell
 from shockwave.cli.submit import JobCommand, LikeSubmitCommand, submit
 from shockwave.cli.sweep import sweep
 from shockwave.cli.wait import wait
@@ -20,7 +21,8 @@ def register(app: typer.Typer) -> None:
     app.command(cls=JobCommand)(submit)
     app.command(cls=LikeSubmitCommand)(sweep)
     app.command(cls=LikeSubmitCommand)(run)
+    app.command(cls=LikeSubmitCommand)(shell)
     app.command("set")(set_)
-    looks = (queue, status, why, logs, metrics, wait, nodes)
+    looks = (queue, status, why, logs, metrics, wait, attach, nodes)
     for command in (*looks, cancel, hold, release, requeue, drain):
         app.command()(command)

@@ -60,6 +60,7 @@ def run(
         if len(found) > 1 or found[0].matrix is not None:
             raise InputError("expected one job", source=found[0].source, hint="Use submit")
         found[0].fields.setdefault("epochs", 1)
+        found[0].fields.setdefault("retries", 0)
         client = Client(url, token)
         record = submit_one(client, found[0])
         note(f"{record['id']}: {record['why']['reason']}")
@@ -84,7 +85,7 @@ def follow(client: Client, job: str) -> int:
                 return 0
     if output.problem is not None:
         raise output.problem
-    return _exit_code(until_over(lambda: client.get("jobs", job)))
+    return exit_code(until_over(lambda: client.get("jobs", job)))
 
 
 class _Output(threading.Thread):
@@ -127,10 +128,10 @@ def _ask() -> str:
             return answer
 
 
-def _exit_code(record: Any) -> int:
+def exit_code(record: Any) -> int:
     """0, the job's own, or 128 and the signal, as a shell has it; 1 where nobody knows.
 
-    >>> _exit_code({"id": "j", "state": "finished", "why": {}, "exit_code": 0})
+    >>> exit_code({"id": "j", "state": "finished", "why": {}, "exit_code": 0})
     0
     """
     if record["state"] == "finished":

@@ -112,6 +112,9 @@ def submit(
     on_hang: Annotated[
         OnHang | None, typer.Option(help="When it has gone silent. Default: nothing but tell.")
     ] = None,
+    retries: Annotated[
+        int | None, typer.Option(help="After crashes. Default: as the scheduler is set.")
+    ] = None,
     after: Annotated[
         list[str] | None,
         typer.Option(help="JOB[,JOB] that must have finished before.", show_default=False),
@@ -158,6 +161,7 @@ def submit(
             "preemptible": preemptible,
             "time_limit": time_limit,
             "on_hang": on_hang,
+            "retries": retries,
             "after": after,
             "after_any": after_any,
         }
@@ -197,6 +201,14 @@ def documents(
     )
 
 
+def command_given(context: typer.Context, command: list[str] | None = None) -> list[str] | None:
+    """What followed ``--``, or ``command`` in its place from now on."""
+    if command is not None:
+        context.meta[_COMMAND] = command
+    given: list[str] | None = context.meta.get(_COMMAND)
+    return given
+
+
 def submit_one(client: Client, document: JobDocument, key: str | None = None) -> Any:
     """The record of the job."""
     return client.post(
@@ -219,7 +231,7 @@ def _fields(command: list[str] | None, flags: dict[str, Any]) -> dict[str, Any]:
         "after_any": _names(flags.pop("after_any")),
     }
     for name in ("name", "gpus", "epochs", "adaptation", "model", "tenant", "weight",
-                 "preemptible", "time_limit", "on_hang"):  # fmt: skip
+                 "preemptible", "time_limit", "on_hang", "retries"):  # fmt: skip
         fields[name] = flags.pop(name)
     for section, options in flags.items():  # what is left is for executors
         fields[section] = _pairs(options, f"--{section}", "OPTION=VALUE")

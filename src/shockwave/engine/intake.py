@@ -178,21 +178,39 @@ class Intake:
         if handle is None:
             return
         row = table.row(handle)
+        if stop.reason is StopReason.PREEMPTED:  # only what we order is a preemption
+            stop = replace(stop, reason=StopReason.KILLED)
         if stop.reason is StopReason.CRASHED:
             again = stop.epochs_done <= table.crash_epochs[row]
             tries = int(table.crashes[row]) + 1 if again else 1
         elif stop.reason is StopReason.NOT_STARTED:
             tries = int(table.failed_starts[row]) + 1
+        elif stop.reason is StopReason.KILLED:
+            self._take_kill(stop, row)
+            return
         else:
-            ours = stop.reason is StopReason.PREEMPTED  # only what we order is a preemption
-            self._log.emit(replace(stop, reason=StopReason.KILLED) if ours else stop)
+            self._log.emit(stop)
             return
         wait = self._retries.back_off_seconds(tries)
         self._log.emit(replace(stop, back_off_seconds=wait))
-        if self._retries.gives_up(tries):
+        if self._retries.gives_up(tries, table.spec(handle).retries):
             crashed = stop.reason is StopReason.CRASHED
             what = "kept crashing" if crashed else "cannot start"
             self._log.emit(JobFailed(stop.time, stop.job, f"{what}: {stop.detail}"))
+
+    def _take_kill(self, stop: JobStopped, row: int) -> None:
+        """Not its own fault: tried again without end, but ever more slowly if nothing comes of it.
+
+        Unless its owner wants no such retries.
+        """
+        table = self._state.table
+        again = stop.epochs_done <= table.kill_epochs[row]
+        kills = int(table.kills[row]) + 1 if again else 1
+        wait = self._retries.back_off_seconds(kills - 1) if kills > 1 else 0.0
+        self._log.emit(replace(stop, back_off_seconds=wait))
+        retries = table.spec(int(table.handle[row])).retries
+        if retries is not None and kills > retries:
+            self._log.emit(JobFailed(stop.time, stop.job, f"was killed: {stop.detail}"))
 
     # What was asked for.
 

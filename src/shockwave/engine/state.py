@@ -278,6 +278,10 @@ class SchedulerState:
             stuck = event.epochs_done <= table.crash_epochs[row] and table.crashes[row] > 0
             table.crashes[row] = table.crashes[row] + 1 if stuck else 1
             table.crash_epochs[row] = event.epochs_done
+        if event.reason is StopReason.KILLED:
+            stuck = event.epochs_done <= table.kill_epochs[row] and table.kills[row] > 0
+            table.kills[row] = table.kills[row] + 1 if stuck else 1
+            table.kill_epochs[row] = event.epochs_done
         if event.reason is StopReason.NOT_STARTED:
             table.failed_starts[row] += 1
         if event.back_off_seconds > 0:

@@ -19,11 +19,12 @@ _FLOATS = (
     "arrival", "epochs", "weight", "epochs_done", "regime_start", "productive_seconds",
     "received_seconds", "fair_seconds", "active_integral", "eligible_after", "crash_epochs",
     "restart_seconds", "unsaved_seconds", "started", "leased_seconds", "time_limit", "heard",
+    "kill_epochs",
 )  # fmt: skip
 _INTS = (
     "handle", "gpus", "tenant", "kind", "adaptation", "configurations", "configuration", "state",
     "rounds_active", "starts", "crashes", "failed_starts", "preemptible", "group",
-    "group_parallel",
+    "group_parallel", "kills",
 )  # fmt: skip
 _BOOLS = ("held", "cancelling", "requeueing", "confirmed", "silent")
 _WIDE = {"profile": np.nan, "measured": np.nan, "closed_epochs": 0.0}
@@ -31,6 +32,7 @@ _UNKNOWN = ("restart_seconds", "unsaved_seconds")  # nan until they were measure
 _PREEMPTIBLE = {choice: code for code, choice in enumerate(Preemptible)}
 RUNNING = int(JobState.RUNNING)  # looked up often, and slowly in an enumeration
 _NEVER, _WHEN_SAVED = _PREEMPTIBLE[Preemptible.NEVER], _PREEMPTIBLE[Preemptible.WHEN_SAVED]
+_SAME_WORD_SECONDS = 1.0  # by which the time of a job's last word may seem to change
 _FEW_ENDED = 4096  # so many ended jobs may stay, whatever their share
 
 
@@ -50,6 +52,7 @@ class JobTable:
     crash_epochs: Floats  # done when it last crashed
     restart_seconds: Floats  # measured; nan until then
     unsaved_seconds: Floats  # work since the last checkpoint; nan if there is none
+    kill_epochs: Floats  # done when others last killed it
     started: Floats  # when its present lease began
     leased_seconds: Floats  # that it held GPUs before that
     time_limit: Floats  # seconds that it may hold GPUs; infinite if it did not say
@@ -66,6 +69,7 @@ class JobTable:
     starts: Ints
     crashes: Ints  # in a row, without progress in between
     failed_starts: Ints  # in a row
+    kills: Ints  # by others, in a row, without progress in between
     preemptible: Ints
     group: Ints
     group_parallel: Ints
@@ -234,12 +238,13 @@ class JobTable:
             self.unsaved_seconds[rows[known]] = progress.unsaved_seconds[known]
 
     def _hear(self, rows: Ints, progress: Progressed) -> None:
-        """A job speaks by an epoch that it has done, or undone, and by what it saved."""
-        spoke = progress.epochs_done != self.epochs_done[rows]
-        if progress.unsaved_seconds is not None:
-            before, now = self.unsaved_seconds[rows], progress.unsaved_seconds
-            spoke |= (now < before) | (np.isnan(before) & ~np.isnan(now))
-        self.heard[rows[spoke]] = progress.time
+        """When each job last said something: as it is told, else by the epochs that it did."""
+        if progress.silent_seconds is None:
+            heard = np.where(progress.epochs_done != self.epochs_done[rows], progress.time, np.nan)
+        else:
+            heard = progress.time - progress.silent_seconds
+        spoke = heard > self.heard[rows] + _SAME_WORD_SECONDS
+        self.heard[rows[spoke]] = heard[spoke]
         self.silent[rows[spoke]] = False
 
     def finished_job(self, handle: int) -> FinishedJob:

@@ -210,6 +210,7 @@ class Progressed:
     held_seconds: Floats  # since the last of these, restarts included
     restart_seconds: Floats | None = None  # measured cost of the present start; nan if unknown
     unsaved_seconds: Floats | None = None  # work since the last checkpoint; nan if there is none
+    silent_seconds: Floats | None = None  # since its last word; nan before the first of a launch
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Progressed):
@@ -237,7 +238,7 @@ class Progressed:
 
 PROGRESS_COLUMNS = (
     "handle", "epochs_done", "configuration", "epoch_seconds", "productive_seconds",
-    "held_seconds", "restart_seconds", "unsaved_seconds",
+    "held_seconds", "restart_seconds", "unsaved_seconds", "silent_seconds",
 )  # fmt: skip
 
 

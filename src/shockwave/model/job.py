@@ -86,6 +86,7 @@ class JobSpec:
     after_any: tuple[str, ...] = ()
     time_limit_seconds: float | None = None
     on_hang: OnHang = OnHang.NOTHING
+    retries: int | None = None  # after crashes without progress; None: as the scheduler is set
 
 
 @dataclass(frozen=True, slots=True)

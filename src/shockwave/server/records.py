@@ -114,6 +114,13 @@ class Submission(_Record):
     on_hang: OnHang = Field(
         OnHang.NOTHING, description="What to do when it has gone silent; people are told anyhow."
     )
+    retries: int | None = Field(
+        None,
+        ge=0,
+        le=1000,
+        description="Times that it is tried again after crashes without progress in between. "
+        "Without it, as the scheduler is set.",
+    )
     after: JobNames = Field(
         default_factory=list, description="Jobs, by id or name, that must have finished before."
     )

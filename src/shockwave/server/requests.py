@@ -24,7 +24,7 @@ from shockwave.server.records import Submission
 from shockwave.server.submissions import spec_of
 
 # What may be changed, and of these what a running job goes on with.
-CHANGEABLE = ("weight", "gpus", "epochs", "name", "time_limit", "preemptible", "on_hang")
+CHANGEABLE = ("weight", "gpus", "epochs", "name", "time_limit", "preemptible", "on_hang", "retries")
 _ONLY_WHILE_WAITING = ("gpus", "epochs")
 
 

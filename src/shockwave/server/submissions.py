@@ -107,6 +107,7 @@ def spec_of(job: str, arrival_seconds: float, submission: Submission) -> JobSpec
         preemptible=submission.preemptible,
         time_limit_seconds=submission.time_limit,
         on_hang=submission.on_hang,
+        retries=submission.retries,
     )
 
 
