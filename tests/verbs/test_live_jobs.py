@@ -116,9 +116,7 @@ def test_a_job_is_stopped_when_its_time_is_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("choice", ["nothing", "fail", "restart"])
-def test_a_job_that_goes_silent_is_told_and_treated_as_it_says(
-    tmp_path: Path, choice: str
-) -> None:
+def test_a_job_that_goes_silent_is_told_and_treated_as_it_says(tmp_path: Path, choice: str) -> None:
     settings = config(tmp_path, hang_epochs=2.0, hang_seconds=1.5, most_crashes=2)
     with running(settings) as service:
         job = submit(service, script(GOES_SILENT, epochs=9, on_hang=choice))
@@ -145,7 +143,8 @@ def test_a_job_that_goes_silent_is_told_and_treated_as_it_says(
 def test_a_job_that_reports_slowly_but_steadily_does_not_hang(tmp_path: Path) -> None:
     # An epoch is long, but it says something in between.
     talks = GOES_SILENT.replace(
-        "time.sleep(600)", "[(say('metrics', 2, metrics={'x': 1}), time.sleep(0.2)) for _ in range(20)]"
+        "time.sleep(600)",
+        "[(say('metrics', 2, metrics={'x': 1}), time.sleep(0.2)) for _ in range(20)]",
     )
     with running(config(tmp_path, hang_epochs=2.0, hang_seconds=1.5)) as service:
         assert until_over(service, submit(service, script(talks, epochs=9))).state == "finished"

@@ -176,13 +176,12 @@ class LogReader:
         if self._pieces and not _was_replaced(self._pieces[-1].file, self._path):
             return
         known = {piece.inode for piece in self._pieces}
-        newer = []
-        for piece in reversed(_open_pieces(self._path)):  # newest first
-            if piece.inode in known:
-                piece.close()
-                break
-            newer.append(piece)
-        self._pieces += reversed(newer)
+        found = _open_pieces(self._path)
+        read = [number for number, piece in enumerate(found) if piece.inode in known]
+        first_newer = read[-1] + 1 if read else 0
+        for piece in found[:first_newer]:
+            piece.close()
+        self._pieces += found[first_newer:]
 
     def _read(self, piece: Piece, end: int) -> Iterator[bytes]:
         position = piece.file.tell()

@@ -67,9 +67,10 @@ class RotatingLog:
     def _mark(self) -> None:
         """Before the output that it is about, so that a reader never lacks one."""
         now = self._clock()
-        recent = self._marked is not None and 0 <= now - self._marked < _MARK_SECONDS
-        if recent or self._mark_bytes >= self._most_bytes:
-            return
+        if self._marked is not None:  # the first is always there: it tells of the launch
+            recent = 0 <= now - self._marked < _MARK_SECONDS
+            if recent or self._mark_bytes >= self._most_bytes:
+                return
         self._marked = now
         line = f"{self._size} {now:.3f} {self._launch}\n".encode()
         self._mark_bytes += len(line)
