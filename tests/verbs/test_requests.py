@@ -5,7 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.verbs.live import journal, known, running, script, state_is, still, submit, wait_for
+from tests.verbs.live import (
+    config,
+    journal,
+    known,
+    running,
+    script,
+    state_is,
+    still,
+    submit,
+    wait_for,
+)
 
 from shockwave.model.errors import InputError
 from shockwave.model.events import JobSubmitted
@@ -51,10 +61,10 @@ def test_a_batch_with_one_bad_job_submits_none_and_names_it(tmp_path: Path) -> N
         with pytest.raises(InputError, match="2 GPU slots"):
             service.desk.submit_many(batch, None)
         batch = Batch(common=COMMON, jobs=[{}, {"gpus": "many"}])
-        with pytest.raises(InputError, match="job 2.*gpus"):
+        with pytest.raises(InputError, match=r"job 2.*gpus"):
             service.desk.submit_many(batch, None)
         batch = Batch(common=COMMON, jobs=[{}, {"after": ["nobody"]}])
-        with pytest.raises(InputError, match="after.*nobody"):
+        with pytest.raises(InputError, match=r"after.*nobody"):
             service.desk.submit_many(batch, None)
     assert not [event for event in journal(tmp_path) if isinstance(event, JobSubmitted)]
 
@@ -114,8 +124,6 @@ def test_a_waiting_job_can_be_changed_and_is_checked_as_a_new_one(tmp_path: Path
 
 
 def test_a_running_job_keeps_its_gpus_but_may_weigh_more(tmp_path: Path) -> None:
-    from tests.verbs.live import config
-
     with running(config(tmp_path)) as service:
         job = submit(service, script("import time; time.sleep(60)"))
         wait_for(state_is(service, job, "running"), "its start")

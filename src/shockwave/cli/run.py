@@ -71,9 +71,10 @@ def follow(client: Client, job: str) -> int:
     """Prints what a job writes until it is over; the exit code of the job, or of the person."""
     output = _Output(client, job)
     output.start()
-    while output.is_alive():
+    while True:
         try:
             output.join()
+            break
         except KeyboardInterrupt:
             answer = output.while_silent(_ask)
             if answer == "cancel":
@@ -83,6 +84,7 @@ def follow(client: Client, job: str) -> int:
             if answer == "detach":
                 note(f"{job} goes on. What it writes: shockwave logs -f {job}")
                 return 0
+            note("Going on.")
     if output.problem is not None:
         raise output.problem
     return exit_code(until_over(lambda: client.get("jobs", job)))
