@@ -215,7 +215,10 @@ def _until(terminal: int, wanted: bytes) -> bytes:
     while wanted not in shown:
         ready, _, _ = select.select([terminal], [], [], max(deadline - time.monotonic(), 0))
         assert ready, f"waited in vain for {wanted!r} after {shown!r}"
-        shown += os.read(terminal, 4096)
+        try:
+            shown += os.read(terminal, 4096)
+        except OSError as error:  # its other end is closed
+            raise AssertionError(f"no {wanted!r} after {shown!r}") from error
     return shown
 
 
