@@ -31,7 +31,7 @@ COMMON = {"command": ["true"], "workdir": "/", "epochs": 3}
 
 def spec(service: Service, state_dir: Path, job: str) -> JobSpec:
     """What the scheduler believes, from its journal alone."""
-    state, _ = fold(service._store, None, service.origin_unix)
+    state, _ = fold(service._store, service._snapshots, service.origin_unix)
     handle = state.table.find(job)
     assert handle is not None
     return state.table.spec(handle)

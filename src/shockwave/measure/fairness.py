@@ -131,10 +131,13 @@ def active_at(history: RunHistory, times: Floats) -> Ints:
 
 
 def active_at_round_starts(history: RunHistory) -> tuple[Floats, Ints]:
-    """The starts of all rounds up to the last job's end, and the active jobs at each."""
+    """The starts of rounds from the first job's arrival to the last one's end, and the active
+    jobs at each. A part of a long run has no rounds before it."""
     round_seconds = history.settings.round_seconds
+    first = float(history.jobs.arrival.min()) if len(history.jobs) else 0.0
     last = float(history.jobs.end.max()) if len(history.jobs) else 0.0
-    starts = np.arange(int(last // round_seconds) + 2, dtype=np.float64) * round_seconds
+    numbers = np.arange(int(first // round_seconds), int(last // round_seconds) + 2)
+    starts = numbers.astype(np.float64) * round_seconds
     return starts, active_at(history, starts)
 
 
@@ -151,7 +154,7 @@ def envy_ratios(history: RunHistory) -> Floats:
     and i's ratio is the largest over all j (1 when it has no cause for envy: its own bundle is
     one of those compared). The half round keeps encounters shorter than a round from
     mattering. Up to 1,000 jobs all pairs are compared; beyond, the pairs within eight blocks
-    of 500 jobs, consecutive in submission and evenly spread, and the result holds those jobs.
+    of 500 jobs, consecutive in submission and evenly spread, and all others have ``nan``.
     """
     known = _computed.setdefault(history, {})
     if "envy" not in known:
@@ -164,8 +167,11 @@ def envy_ratios(history: RunHistory) -> Floats:
             after = np.append(firsts[1:], count)
             stops = np.minimum(firsts + ENVY_BLOCK, after)
             blocks = [np.arange(*bounds) for bounds in zip(firsts, stops, strict=True)]
-        known["envy"] = np.concatenate([_envy_within(history, block) for block in blocks])
-        known["envy"].flags.writeable = False
+        envy = np.full(count, np.nan)
+        for block in blocks:
+            envy[block] = _envy_within(history, block)
+        envy.flags.writeable = False
+        known["envy"] = envy
     return known["envy"]
 
 
