@@ -68,7 +68,9 @@ def queue(
             return client.get("groups")["items"] if folded else []
 
         if as_json:
-            print_json([*(groups() if folded else ()), *jobs(limit)])
+            print_json(
+                list(client.pages("jobs", limit=limit, state=states, tenant=tenant, group=group))
+            )
             return
         shown = limit or SHOWN
         if watch:
