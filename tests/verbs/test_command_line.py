@@ -126,7 +126,8 @@ def test_many_jobs_are_cancelled_by_pattern_after_a_question(slowly: Shockwave) 
         return [job["name"] for job in slowly.json("queue")]
 
     wait_for(lambda: left() == ["other"], "the cancels")
-    over = slowly("cancel", "net-1")
+    assert slowly("cancel", "net-1").stdout.endswith(": cancelled\n")
+    over = slowly("hold", "net-1")
     assert over.exit_code == 1
     assert "cancelled already" in over.output
 

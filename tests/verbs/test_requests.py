@@ -95,16 +95,18 @@ def test_actions_say_what_they_could_not_do(tmp_path: Path) -> None:
     with running(still(tmp_path)) as service:
         one, other = submit(service, script("")), submit(service, script(""))
         outcomes = service.desk.act(Action.REQUEUE, [one])
-        assert outcomes[0].problem == "it does not run"
+        assert outcomes[0].problem == "the job does not run"
         service.desk.act(Action.HOLD, [one, other])
         assert known(service, one).held
         assert "holds it back" in known(service, one).why.reason
-        assert service.desk.act(Action.HOLD, [one])[0].problem == "it is held already"
+        assert service.desk.act(Action.HOLD, [one])[0].problem == "the job is held already"
         service.desk.act(Action.RELEASE, [one])
         assert not known(service, one).held
         assert [o.problem for o in service.desk.act(Action.CANCEL, [one, other])] == [None, None]
         wait_for(state_is(service, other, "cancelled"), "the cancel")
-        assert "was cancelled already" in str(service.desk.act(Action.CANCEL, [other])[0].problem)
+        assert service.desk.act(Action.CANCEL, [other])[0].problem is None  # it is as wanted
+        held = service.desk.act(Action.HOLD, [other])[0]
+        assert held.problem == "the job was cancelled already"
 
 
 def test_a_waiting_job_can_be_changed_and_is_checked_as_a_new_one(tmp_path: Path) -> None:

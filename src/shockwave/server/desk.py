@@ -57,6 +57,7 @@ from shockwave.server.requests import (
     changed_spec,
     changed_submission,
     check_while_running,
+    is_done,
     problem_with,
     request_for,
 )
@@ -204,7 +205,11 @@ class Desk(SchedulerDoor):
     def act(self, action: Action, jobs: Sequence[str]) -> list[Outcome]:
         found = {facts.id: facts for facts in map(self._facts, jobs)}
         problems = {job: problem_with(action, facts) for job, facts in found.items()}
-        wanted = [job for job, problem in problems.items() if problem is None]
+        wanted = [
+            job
+            for job, facts in found.items()
+            if problems[job] is None and not is_done(action, facts)
+        ]
         if wanted:
             self._request(lambda: [request_for(action, job, self._clock.now()) for job in wanted])
         return [
