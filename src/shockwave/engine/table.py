@@ -252,9 +252,10 @@ class JobTable:
         row = self.row(handle)
         regimes = list(self._closed.get(handle, ()))
         declared, done = float(self.epochs[row]), float(self.epochs_done[row])
-        # What is done may be known to a fraction; a job that kept its word took what it said.
-        taken = declared if abs(done - declared) <= 1.0 else done
-        left = taken - float(self.regime_start[row])
+        began = float(self.regime_start[row])
+        # What is done may be known to a fraction, or not at all; then it took what it said.
+        kept_word = abs(done - declared) <= 1.0 or done <= began
+        left = (declared if kept_word else done) - began
         if left > 0:
             regimes.append((int(self.configuration[row]), left))
         kind, tenant = int(self.kind[row]), int(self.tenant[row])

@@ -52,7 +52,7 @@ class IndexSettings:
 
     gang_exponent: float = 0.5  # 0: shortest time first, 1: least GPU-work first
     keep: float = 2.0  # a running job's progress counts this many times
-    keep_per_restart: float = 0.0  # ... and this much more per round that a restart takes
+    keep_per_restart: float = 6.0  # ... or 1 and so much per round that a restart takes, if more
     keep_rounds: float = 1.0  # of slack: by so much it presses earlier than one that waits
     fair_rounds: float = 20.0  # slack at which fairness begins to count
     fair_caution: float = 0.75  # at least, whatever the stance
@@ -97,7 +97,7 @@ class Index:
         self._early = _single(f.early / unit)
         self._scale = _single(f.weight / f.gpus**s.gang_exponent)
         self._share = _single(f.size / f.mean)
-        self._kept = _single(s.keep + s.keep_per_restart * f.restart / unit)
+        self._kept = _single(np.maximum(s.keep, 1.0 + s.keep_per_restart * f.restart / unit))
         # A finite stand-in for "nothing is promised", so that sums stay numbers.
         stretch = np.minimum(f.fair_stretch, 1e6)
         self._stretch = _single(stretch)

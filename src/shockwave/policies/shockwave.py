@@ -39,6 +39,7 @@ class Settings:
     first_samples: int = 2  # on which all stances are tried
     finalists: int = 4  # that are tried on the others
     steps: int = 48
+    choose_every: int = 2  # decisions; the index itself follows every round
     tell_every: int = 8  # decisions; so often what would be told is checked against the truth
     index: IndexSettings = field(default_factory=IndexSettings)
     prices: Prices = field(default_factory=Prices)
@@ -63,7 +64,7 @@ class Shockwave(Policy):
     def decide(self, view: View, forecast: Forecast) -> Decision:
         futures = self._outlook.futures(view, forecast, self._samples(view))
         worth = self._worth(futures)
-        if int(view.gpus.sum()) > view.gpus_total:
+        if int(view.gpus.sum()) > view.gpus_total and self._is_time_to_choose(view):
             self._stance = self._choose(view, futures, worth.total[:, 0, : len(view)])
             earlier = self._reserve_earlier(futures)
             if earlier is not futures:
@@ -79,6 +80,9 @@ class Shockwave(Policy):
             priority=bid,
             explain=lambda: self._explain(view, futures, worth, stance, run),
         )
+
+    def _is_time_to_choose(self, view: View) -> bool:
+        return view.changed and self._decisions % self.settings.choose_every == 0
 
     def _samples(self, view: View) -> int:
         """Work is counted, not seconds: the same view always gets the same samples."""
