@@ -99,7 +99,15 @@ def open_log(path: Path) -> BinaryIO | None:
 
 def has_log(path: Path) -> bool:
     """Whether there is any piece; right after a rotation only older ones are there."""
-    return path.is_file() or _older(path, 1).is_file()
+    return _is_plain(path) or _is_plain(_older(path, 1))
+
+
+def _is_plain(path: Path) -> bool:
+    """Whether it is a file and no link to one."""
+    try:
+        return stat.S_ISREG(os.stat(path, follow_symlinks=False).st_mode)
+    except OSError:
+        return False
 
 
 class LogReader:
