@@ -238,7 +238,7 @@ def test_status_and_why(shockwave: Shockwave, scheduler: ScriptedScheduler) -> N
     assert parsed(shockwave("status", "resnet", "--json"))["state"] == "running"
     scheduler.explain(bid=0.75, price=0.5, finish=200.0, fair_finish=100.0)
     shown = shockwave("why", "resnet").stdout
-    assert shown.startswith("runs: it bids 0.75, and a GPU-round costs 0.5 ([by others])\n")
+    assert shown.startswith("runs: it bids 0.75, and a GPU-round costs 0.5 ([by others])")
     assert "2.000 (egalitarian)" in shown
     scheduler.fail("resnet", "Traceback (most recent call last):", "[Errno 12] out of memory")
     shown = shockwave("why", "resnet").stdout

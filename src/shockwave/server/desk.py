@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,19 +23,28 @@ from shockwave.model.errors import InputError
 from shockwave.model.events import (
     CancelRequested,
     Event,
+    JobChanged,
     JobSubmitted,
     NodeDrained,
     NodeResumed,
     Request,
 )
+from shockwave.protocol.paths import JobPaths
+from shockwave.server.batches import Batch, BatchRecord, Planned, planned
 from shockwave.server.board import Board
+from shockwave.server.candidates import no_such_job
 from shockwave.server.clock import RealClock
 from shockwave.server.door import Conflict, SchedulerDoor
 from shockwave.server.execution import JobFiles
 from shockwave.server.facts import JobFacts
+from shockwave.server.job_reports import exit_code_of, links_of, reported
+from shockwave.server.logs import has_log
 from shockwave.server.records import (
+    GroupRecord,
     JobRecord,
+    MetricsRecord,
     NodeRecord,
+    Outcome,
     PlanRecord,
     RoundRecord,
     State,
@@ -42,13 +52,21 @@ from shockwave.server.records import (
     TenantRecord,
     Totals,
 )
+from shockwave.server.requests import (
+    Action,
+    changed_spec,
+    changed_submission,
+    check_while_running,
+    is_done,
+    problem_with,
+    request_for,
+)
 from shockwave.server.store import Store
 from shockwave.server.submissions import (
     JobTokens,
     checked,
     command_of,
     new_job_id,
-    spec_of,
     submission_of,
 )
 
@@ -73,11 +91,12 @@ class Desk(SchedulerDoor):
         self._slots = slots  # None where nodes come and go
         self._store = store
         self._clock = clock
+        self._state_dir = state_dir
         self._files = JobFiles(state_dir)
         self._tokens = JobTokens(state_dir)
         self._restoring = threading.Lock()
         self._key_locks = [threading.Lock() for _ in range(_KEY_LOCKS)]
-        # A submission never changes, and a round asks for those of all jobs that it starts.
+        # A submission seldom changes, and a round asks for those of all jobs that it starts.
         self._submission_of = lru_cache(_SUBMISSIONS_KEPT)(self._read_submission)
 
     @contextmanager
@@ -97,13 +116,11 @@ class Desk(SchedulerDoor):
     def submit(self, submission: Submission, idempotency_key: str | None) -> tuple[JobRecord, bool]:
         accepted = checked(submission, gpus=self._gpus_known, executor=self._executor)
         if idempotency_key is None:
-            return self._record(self._submit(accepted, None)), True
-        if not 0 < len(idempotency_key) <= 256:
-            raise InputError("must have 1 to 256 characters", place="Idempotency-Key")
-        with self._key_locks[hash(idempotency_key) % _KEY_LOCKS]:
+            return self._record(self._submit([accepted]).jobs[0]), True
+        with self._key_lock(idempotency_key):
             earlier = self._store.job_of_key(idempotency_key)
             if earlier is None:
-                return self._record(self._submit(accepted, idempotency_key)), True
+                return self._record(self._submit([accepted], [idempotency_key]).jobs[0]), True
         if submission_of(earlier.id, earlier.submission) != accepted:
             raise InputError(
                 f"the key belongs to another submission, job {earlier.id}",
@@ -113,18 +130,63 @@ class Desk(SchedulerDoor):
             )
         return self._record(earlier.id), False
 
-    def _submit(self, submission: Submission, key: str | None) -> str:
-        """Durable when it returns the job's id."""
-        text = submission.model_dump_json()
+    def submit_many(self, batch: Batch, idempotency_key: str | None) -> tuple[BatchRecord, bool]:
+        gpus = self._gpus_known
+        submissions = [
+            checked(submission, gpus=gpus, executor=self._executor)
+            for submission in batch.submissions()
+        ]
+        if idempotency_key is None:
+            return self._submit(submissions, group=batch.group, parallel=batch.parallel), True
+        keys = [f"{idempotency_key}/{number}" for number in range(len(submissions))]
+        with self._key_lock(idempotency_key):
+            earlier = [self._store.job_of_key(key) for key in keys]
+            if not any(earlier):
+                made = self._submit(submissions, keys, batch.group, batch.parallel)
+                return made, True
+        for job, submission in zip(earlier, submissions, strict=True):
+            if job is None or submission_of(job.id, job.submission) != submission:
+                raise InputError(
+                    "the key belongs to another batch",
+                    place="Idempotency-Key",
+                    value=idempotency_key,
+                    hint="Use a new key for new jobs",
+                )
+        known = [job for job in earlier if job is not None]
+        return BatchRecord(group=known[0].group_id or None, jobs=[job.id for job in known]), False
+
+    def _key_lock(self, key: str) -> threading.Lock:
+        if not 0 < len(key) <= 256:
+            raise InputError("must have 1 to 256 characters", place="Idempotency-Key")
+        return self._key_locks[hash(key) % _KEY_LOCKS]
+
+    def _submit(
+        self,
+        submissions: Sequence[Submission],
+        keys: Sequence[str] | None = None,
+        group: str | None = None,
+        parallel: int = 0,
+    ) -> BatchRecord:
+        """Durable when it returns the ids."""
+        plans: list[Planned] = planned(submissions, self._facts)
         made: list[JobSubmitted] = []
+        name = ""
 
         def make() -> list[Request]:
-            now, job = self._clock.now(), new_job_id(next(self._numbers))
-            made[:] = [JobSubmitted(now, spec_of(job, now, submission), text, key)]
+            nonlocal name
+            made.clear()
+            ids: list[str] = []
+            now = self._clock.now()
+            for position, plan in enumerate(plans):
+                key = None if keys is None else keys[position]
+                number = next(self._numbers)
+                ids.append(new_job_id(number))
+                name = name or (f"{group}-{number:04d}" if group else "")
+                made.append(JobSubmitted(now, plan.spec(now, ids, name, parallel), plan.text, key))
             return list(made)
 
         self._request(make)
-        return made[0].job.id
+        return BatchRecord(group=name or None, jobs=[event.job.id for event in made])
 
     @property
     def _gpus_known(self) -> int:
@@ -139,6 +201,64 @@ class Desk(SchedulerDoor):
         if facts.state != "cancelled":
             self._request(lambda: [CancelRequested(self._clock.now(), facts.id)])
         return self._record(facts.id)
+
+    def act(self, action: Action, jobs: Sequence[str]) -> list[Outcome]:
+        found = {facts.id: facts for facts in map(self._facts, jobs)}
+        problems = {job: problem_with(action, facts) for job, facts in found.items()}
+        wanted = [
+            job
+            for job, facts in found.items()
+            if problems[job] is None and not is_done(action, facts)
+        ]
+        if wanted:
+            self._request(lambda: [request_for(action, job, self._clock.now()) for job in wanted])
+        return [
+            Outcome(id=job, state=self._state_of(job, facts), problem=problems[job])
+            for job, facts in found.items()
+        ]
+
+    def change(self, job: str, changes: dict[str, Any]) -> JobRecord:
+        facts = self._facts(job)
+        if facts.ended:
+            raise Conflict("the job is over", place="job", value=facts.id)
+        submission = changed_submission(self._read_submission(facts.id), changes)
+        accepted = checked(submission, gpus=self._gpus_known, executor=self._executor)
+        text = accepted.model_dump_json()
+
+        def make() -> list[Request]:
+            table = self._log.state.table
+            handle = table.find(facts.id)
+            # One that was submitted a moment ago may not be in the table yet; it waits.
+            before = facts.spec if handle is None else table.spec(handle)
+            after = changed_spec(before, accepted)
+            if handle is not None and self._log.state.is_running(handle):
+                check_while_running(facts.id, before, after)
+            return [JobChanged(self._clock.now(), after, text)]
+
+        self._request(make, between_decisions=True)
+        self._submission_of.cache_clear()
+        return self._record(facts.id)
+
+    def limit_group(self, group: str, parallel: int) -> GroupRecord:
+        if not 0 <= parallel <= 1_000_000:
+            raise InputError("must be 0 for no limit, or more", place="parallel", value=parallel)
+        active = self._board.active(group)
+        if not active:
+            raise InputError("no group of this name has jobs left", place="group", value=group)
+
+        def make() -> list[Request]:
+            table, now = self._log.state.table, self._clock.now()
+            handles = [table.find(facts.id) for facts in active]
+            specs = [
+                facts.spec if handle is None else table.spec(handle)
+                for handle, facts in zip(handles, active, strict=True)
+            ]
+            return [JobChanged(now, replace(spec, group_parallel=parallel)) for spec in specs]
+
+        self._request(make, between_decisions=True)
+        record = self._board.group(group)
+        assert record is not None  # it has jobs
+        return record
 
     def drain(self, node: str, *, resume: bool) -> NodeRecord:
         if node not in {record.id for record in self.nodes()}:
@@ -168,13 +288,15 @@ class Desk(SchedulerDoor):
         with os.fdopen(descriptor, "ab", buffering=0) as file:
             file.write(lines.encode())
 
-    def _request(self, make: Callable[[], Sequence[Request]]) -> None:
+    def _request(
+        self, make: Callable[[], Sequence[Request]], *, between_decisions: bool = False
+    ) -> None:
         try:
-            self._log.request(make)
+            self._log.request(make, between_decisions=between_decisions)
         except LogClosedError:
             with self._restoring:
                 log = self._log
-            log.request(make)
+            log.request(make, between_decisions=between_decisions)
         self._clock.wake()
 
     # What the executor asks for.
@@ -194,16 +316,41 @@ class Desk(SchedulerDoor):
         return self._board.record(job)
 
     def jobs(
-        self, *, states: Sequence[State], tenant: str | None, after: str | None, limit: int
+        self,
+        *,
+        states: Sequence[State],
+        tenant: str | None,
+        after: str | None,
+        limit: int,
+        group: str | None = None,
     ) -> tuple[list[JobRecord], str | None]:
-        return self._board.page(states, tenant, after, limit)
+        return self._board.page(states, tenant, after, limit, group)
+
+    def named(self, name: str) -> list[JobRecord]:
+        return self._board.named(name)
+
+    def groups(self) -> list[GroupRecord]:
+        return self._board.groups()
+
+    def group(self, group: str) -> GroupRecord | None:
+        return self._board.group(group)
+
+    def with_details(self, record: JobRecord) -> JobRecord:
+        paths = JobPaths.of(self._state_dir, record.id)
+        code = 0 if record.state == "finished" else None
+        if record.state == "failed":
+            code = exit_code_of(paths, record.starts)
+        return record.model_copy(update={"exit_code": code, "links": links_of(paths)})
+
+    def metrics(self, job: str) -> MetricsRecord:
+        return reported(job, JobPaths.of(self._state_dir, job))
 
     def log_file(self, job: str, rank: int) -> Path | None:
         facts = self._board.find(job)
         if facts is None or rank < 0:
             return None
         path = self._files.log(facts.id, rank)
-        return path if path.is_file() else None
+        return path if has_log(path) else None
 
     def plan(self) -> PlanRecord:
         return self._board.plan()
@@ -246,8 +393,17 @@ class Desk(SchedulerDoor):
     def _facts(self, job: str) -> JobFacts:
         facts = self._board.find(job)
         if facts is None:
-            raise InputError("no such job, or several with this name", place="job", value=job)
+            candidates = self._board.named(job)
+            raise no_such_job(job, candidates, self._clock_unix())
         return facts
+
+    def _clock_unix(self) -> float:
+        with self._board.projection() as projection:
+            return projection.unix(self._clock.now())
+
+    def _state_of(self, job: str, before: JobFacts) -> State:
+        facts = self._board.find(job)
+        return before.state if facts is None else facts.state
 
     def _record(self, job: str) -> JobRecord:
         record = self._board.record(job)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
@@ -9,8 +10,9 @@ from pydantic import BaseModel
 from starlette.responses import StreamingResponse
 
 from shockwave.server.auth import job_itself, operator, operator_or_job
+from shockwave.server.candidates import no_such_job
 from shockwave.server.door import SchedulerDoor
-from shockwave.server.logs import follow_log, open_log, read_log
+from shockwave.server.logs import Wanted, follow_log, read_log
 from shockwave.server.pages import JobPage, Reports
 from shockwave.server.problems import ProblemError, responses
 from shockwave.server.records import JobRecord, State, Submission, WhyRecord
@@ -44,9 +46,12 @@ def document(record: BaseModel, status: int = 200) -> Response:
 
 
 def existing(door: SchedulerDoor, job: str) -> JobRecord:
-    """The job of that id or name. Raises a 404 where there is none."""
+    """The job of that id or name. Raises a 404 where there is none, a 422 where several are."""
     record = door.job(job)
     if record is None:
+        candidates = door.named(job)
+        if candidates:
+            raise no_such_job(job, candidates, time.time())
         raise ProblemError(404, "job-not-found", f"There is no job {job!r}.")
     return record
 
@@ -100,10 +105,18 @@ def list_jobs(
         str | None, Query(max_length=128, description="The `next` of the page before.")
     ] = None,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
+    group: Annotated[
+        str | None,
+        Query(max_length=160, description="Only of this group; empty for jobs of no group."),
+    ] = None,
 ) -> Response:
     """Jobs in order of submission, a page at a time."""
     items, following = door.jobs(
-        states=tuple(dict.fromkeys(state or ())), tenant=tenant, after=after, limit=limit
+        states=tuple(dict.fromkeys(state or ())),
+        tenant=tenant,
+        after=after,
+        limit=limit,
+        group=group,
     )
     return document(JobPage.model_construct(items=items, next=following))
 
@@ -118,7 +131,7 @@ def list_jobs(
 )
 def get_job(door: Scheduler, job: JobId) -> Response:
     """The record of one job. A job may look at itself with its own token."""
-    return document(existing(door, job))
+    return document(door.with_details(existing(door, job)))
 
 
 @router.delete(
@@ -172,8 +185,15 @@ def read_job_log(
     follow: Annotated[
         bool, Query(description="Go on as the job writes, until it is over.")
     ] = False,
+    since: Annotated[
+        float | None,
+        Query(ge=0, le=1e11, description="Only what was written since then, unix seconds."),
+    ] = None,
+    launches: Annotated[bool, Query(description="A line between two launches of the job.")] = False,
+    times: Annotated[bool, Query(description="The time in front of each line.")] = False,
 ) -> Response:
-    """What the job wrote, as plain text."""
+    """What the job wrote, as plain text, from the oldest piece that is kept to the newest."""
+    wanted = Wanted(tail, since, launches, times)
     found = existing(door, job).id
     headers = {"X-Content-Type-Options": "nosniff"}
     media_type = "text/plain; charset=utf-8"
@@ -182,14 +202,13 @@ def read_job_log(
             lambda: door.log_file(found, rank),
             lambda: (record := door.job(found)) is None or record.state in OVER,
             request.app.state.closing,
-            tail,
+            wanted,
         )
         return StreamingResponse(chunks, media_type=media_type, headers=headers)
     path = door.log_file(found, rank)
-    file = None if path is None else open_log(path)
-    if file is None:
+    if path is None:
         raise ProblemError(404, "log-not-found", f"Job {found} has no output of rank {rank} yet.")
-    return StreamingResponse(read_log(file, tail), media_type=media_type, headers=headers)
+    return StreamingResponse(read_log(path, wanted), media_type=media_type, headers=headers)
 
 
 @router.post(

@@ -104,6 +104,10 @@ def spec_of(job: str, arrival_seconds: float, submission: Submission) -> JobSpec
         tenant=submission.tenant,
         weight=submission.weight,
         name=submission.name or "",
+        preemptible=submission.preemptible,
+        time_limit_seconds=submission.time_limit,
+        on_hang=submission.on_hang,
+        retries=submission.retries,
     )
 
 
