@@ -24,7 +24,7 @@ _INTS = (
     "handle", "gpus", "tenant", "kind", "adaptation", "configurations", "configuration", "state",
     "rounds_active", "starts", "crashes", "failed_starts", "preemptible",
 )  # fmt: skip
-_BOOLS = ("held", "cancelling", "requeueing", "confirmed")
+_BOOLS = ("held", "cancelling", "requeueing", "confirmed", "contested")
 _WIDE = {"profile": np.nan, "measured": np.nan, "closed_epochs": 0.0}
 _UNKNOWN = ("restart_seconds", "unsaved_seconds")  # nan until they were measured
 _PREEMPTIBLE = {choice: code for code, choice in enumerate(Preemptible)}
@@ -67,6 +67,7 @@ class JobTable:
     cancelling: Bools
     requeueing: Bools
     confirmed: Bools  # seen to run since its last start
+    contested: Bools  # others would get the GPUs that it gives up
     profile: Floats
     measured: Floats
     closed_epochs: Floats
@@ -84,7 +85,7 @@ class JobTable:
         self.active: Ints = np.empty(0, dtype=np.int64)  # handles, in order of submission
         self._specs: list[JobSpec] = []  # by row
         self._compacted = False  # until then rows are handles
-        self._any_protected = False  # whether there was ever a job that may not be preempted
+        self._any_protected = False  # whether there was ever a job to be left where it is
         self._handles: dict[str, int] = {}  # of active jobs
         self._tenants: dict[str, int] = {}
         self._kinds: dict[tuple[str, str], int] = {}
@@ -226,6 +227,11 @@ class JobTable:
             regimes.append((int(self.configuration[row]), left))
         return FinishedJob(self._specs[row], int(self.kind[row]), tuple(regimes))
 
+    def mark_contested(self, handle: int, contested: bool) -> None:
+        """Others would get the GPUs that the job gives up, or would not any more."""
+        self.contested[self.row(handle)] = contested
+        self._any_protected |= contested
+
     # What a policy may see.
 
     def must_stay(self, rows: Ints) -> Bools:
@@ -236,7 +242,7 @@ class JobTable:
         unsaved = np.isnan(self.unsaved_seconds[rows])
         once_saved = self.preemptible[rows] == _WHEN_SAVED
         running = self.state[rows] == RUNNING
-        return np.asarray(running & (never | (once_saved & unsaved)))
+        return np.asarray(running & (never | (once_saved & unsaved) | self.contested[rows]))
 
     def view(
         self,
@@ -316,7 +322,7 @@ class JobTable:
         table.active = np.array(plain["active"], dtype=np.int64)
         table._specs = plain["specs"]
         table._compacted = plain["compacted"]
-        table._any_protected = bool(table.preemptible.any())
+        table._any_protected = bool(table.preemptible.any() or table.contested.any())
         table._tenants = {tenant: number for number, tenant in enumerate(plain["tenants"])}
         table._kinds = {
             (model, adaptation): number for number, (model, adaptation) in enumerate(plain["kinds"])

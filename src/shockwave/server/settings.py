@@ -60,7 +60,7 @@ _PANELS = {
     "host": "Listening",
     "policy": "Deciding",
     "executor": "Running jobs",
-    "most_crashes": "Jobs that crash",
+    "most_crashes": "Jobs that fail",
 }
 _FURTHER_FLAGS = {
     "policy": "-p",
@@ -132,10 +132,13 @@ class ServeConfig(BaseModel):
 
     most_crashes: int = Field(3, ge=1)
     """Crashes in a row without progress after which a job is given up."""
+    most_failed_starts: int = Field(8, ge=1)
+    """Starts in a row that came to nothing, after which a job is given up."""
     first_back_off_seconds: float = Field(10.0, ge=0)
-    """Seconds that a job waits after a crash, twice as many after the next one."""
+    """Seconds that a job waits after a crash or a start that came to nothing, twice as many after
+    the next one."""
     longest_back_off_seconds: float = Field(600.0, ge=0)
-    """Seconds that a job waits at most after a crash."""
+    """Seconds that a job waits at most after a crash or a start that came to nothing."""
 
     @field_validator("state_dir")
     @classmethod
@@ -226,7 +229,10 @@ class ServeConfig(BaseModel):
     @property
     def retries(self) -> Retries:
         return Retries(
-            self.most_crashes, self.first_back_off_seconds, self.longest_back_off_seconds
+            self.most_crashes,
+            self.first_back_off_seconds,
+            self.longest_back_off_seconds,
+            self.most_failed_starts,
         )
 
 
