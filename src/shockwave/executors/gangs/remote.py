@@ -43,6 +43,8 @@ class SeenGang:
     nodes: tuple[str, ...] = ()  # as far as the backend tells
     waits: bool = False  # some of it is not started yet
     why: str = ""  # it waits, in the backend's words
+    crowded_out: bool = False  # it waits for what others have or get first
+    suspended: bool = False
     parts: frozenset[int] = frozenset()  # likewise as far as the backend tells
 
 
@@ -72,13 +74,9 @@ class RemoteGang(Gang):
     def fate(self) -> Ending | None:
         return self._fate
 
-    def withdraw(self, why: str) -> None:
+    def withdraw(self, ending: Ending) -> None:
         """It never started and never will: should it start this moment, its lease is gone."""
-        self._end_rest(Ending(Outcome.NEVER_STARTED, why))
-
-    def was_seen(self) -> bool:
-        """Whether any part of it got as far as to say that it runs."""
-        return any(self.folder.processes(self.generation, part) for part in range(self.parts))
+        self._end_rest(ending)
 
     def _end_rest(self, fate: Ending) -> None:
         """It is over for us. What cannot be reached now is fenced off by its lease."""
@@ -218,10 +216,26 @@ class RemoteExecutor(GangExecutor):
             if leaving.intersection(gang.nodes):
                 gang.waits_since = now
             elif now > gang.waits_since + self._start_seconds:
-                why = f": {seen.why}" if seen.why else ""
-                gang.withdraw(f"{self._title} did not start it in {self._start_seconds:g} s{why}")
+                gang.withdraw(self._not_started(seen))
                 late = True
         return late
+
+    def _not_started(self, seen: SeenGang) -> Ending:
+        """Others were faster, which is nobody's fault; or there is a reason that may stay."""
+        why = f"{self._title} did not start it in {self._start_seconds:g} s"
+        if seen.why:
+            why += f": {seen.why}"
+        if seen.crowded_out:
+            return Ending(Outcome.KILLED, why, back_off_seconds=self._start_seconds)
+        return Ending(Outcome.NEVER_STARTED, why)
+
+    def _note(self, gang: Gang) -> str:
+        seen = self._look.gangs.get(gang.name) if isinstance(gang, RemoteGang) else None
+        if seen is None:
+            return ""
+        if seen.suspended:
+            return f"suspended in {self._title}"
+        return f"{self._title} has not started it: {seen.why}" if seen.waits and seen.why else ""
 
     def _running_gangs(self) -> Iterator[tuple[LiveJob, RemoteGang]]:
         for job in self._jobs.values():
