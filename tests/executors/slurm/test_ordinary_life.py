@@ -122,7 +122,7 @@ def test_a_job_that_somebody_puts_back_on_hold_starts_again(
         cluster.run("scontrol", "update", f"JobId={number}", "Requeue=1")
         cluster.run("scontrol", "requeuehold", number)
         watch.until(lambda: bool(watch.of(JobStopped)))
-        cluster.wait_for(lambda: not own_jobs(cluster), "the end of the held job")
+        watch.until(lambda: not own_jobs(cluster))
         watch.launch([harness.order("a", (("n0", (0,)),), attempt=2, epochs=1000)])
         before = watch.epochs(0)
         watch.until(lambda: watch.epochs(0) > before)
