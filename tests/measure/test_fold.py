@@ -8,6 +8,7 @@ import pytest
 from shockwave.measure import LeaseEnd, fold_history
 from shockwave.model.cluster import Node
 from shockwave.model.errors import JournalError
+from shockwave.model.event_records import from_record, to_record
 from shockwave.model.events import (
     JobCancelled,
     JobFinished,
@@ -15,8 +16,6 @@ from shockwave.model.events import (
     NodeOccupied,
     NodeUp,
     StopReason,
-    from_record,
-    to_record,
 )
 from shockwave.model.job import JobState
 
