@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -167,7 +168,8 @@ class Asking(TraceFeed):
     def due(self, now: float) -> list[JobSpec]:
         while self._asked and self._asked[0].time <= now:
             request = replace(self._asked.pop(0), time=now)
-            self._log.request(lambda request=request: [request] if self._possible(request) else [])
+            if self._possible(request):
+                self._log.request(partial(list, [request]))
         return super().due(now)
 
     def _possible(self, request: Request) -> bool:

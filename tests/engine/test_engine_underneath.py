@@ -44,7 +44,7 @@ class Engine(Recorder):
 
     away_from_to = (0.0, 0.0)
     known_nodes: tuple[Node, ...] | None = None
-    told: Sequence[Event] = ()  # besides, each at the first poll after its time
+    news: Sequence[Event] = ()  # besides, each at the first poll after its time
     partitions: Mapping[str, frozenset[str]] = {}  # by job id
 
     def __init__(self, inner: SimulatedExecutor, *, skip: bool = True) -> None:
@@ -54,8 +54,8 @@ class Engine(Recorder):
 
     def poll(self, until: float) -> list[Event]:
         events = super().poll(until)
-        due = [event for event in self.told if event.time <= until]
-        self.told = [event for event in self.told if event.time > until]
+        due = [event for event in self.news if event.time <= until]
+        self.news = [event for event in self.news if event.time > until]
         return [*events, *due]
 
     def launch(self, launches: Sequence[Launch]) -> None:
@@ -144,7 +144,7 @@ def test_what_is_asked_during_an_outage_is_done_after_it() -> None:
 def test_news_of_nodes_that_are_no_news_do_not_reach_the_journal() -> None:
     jobs = [make_job("a", (32, 5, 100.0))]
     run, engine = run_on_engine(jobs, cluster=Cluster.uniform(4), skip=False)
-    engine.told = [
+    engine.news = [
         NodeUp(50.0, Node("n0", 4)), NodeDown(60.0, "n9"), NodeOccupied(70.0, "n9", 1),
     ]  # fmt: skip
     run.go()
@@ -158,7 +158,7 @@ def test_gangs_of_a_node_that_goes_without_a_word_about_them_are_preempted() -> 
     run, engine = run_on_engine(
         [make_job("a", (32, 5, 100.0))], cluster=Cluster.uniform(8), skip=False
     )
-    engine.told = [NodeDown(150.0, "n0")]
+    engine.news = [NodeDown(150.0, "n0")]
     run.go()
     (stop,) = run.of(JobStopped)
     assert (stop.job, stop.reason) == ("a", StopReason.PREEMPTED)
@@ -170,7 +170,7 @@ def test_gangs_of_a_node_that_goes_without_a_word_about_them_are_preempted() -> 
 def test_a_node_comes_back_with_other_gpus() -> None:
     jobs = [make_job("a", (32, 5, 100.0), gpus=4), make_job("b", (32, 1, 100.0), gpus=8)]
     run, engine = run_on_engine(jobs, cluster=Cluster.uniform(4), policy=Everybody(), skip=False)
-    engine.told = [NodeUp(150.0, Node("n0", 12))]
+    engine.news = [NodeUp(150.0, Node("n0", 12))]
     run.go()
     assert [(e.time, e.job) for e in run.of(JobStarted)] == [(0.0, "a"), (200.0, "b"), (200.0, "a")]
 

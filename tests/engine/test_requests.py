@@ -54,7 +54,7 @@ def test_cancelling_what_is_gone_or_unknown_does_nothing() -> None:
 
 def test_a_job_that_is_held_starts_when_it_is_released() -> None:
     jobs = [make_job("a", (32, 1, 150.0)), make_job("b", (32, 1, 50.0))]
-    asked = [JobHeld(100.0, "b"), JobReleased(350.0, "b")]
+    asked: list[Request] = [JobHeld(100.0, "b"), JobReleased(350.0, "b")]
     run = run_with(jobs, *asked, cluster=Cluster.uniform(1))
     assert run.starts == [(0.0, "a"), (400.0, "b")]
 

@@ -73,8 +73,7 @@ def test_jobs_survive_the_scheduler_and_every_epoch_counts_once(tmp_path: Path) 
         assert [epoch for epoch, _ in reported] == list(range(1, epochs + 1))  # no second run
         assert finished[job] == pytest.approx(sum(seconds for _, seconds in reported))
     productive = sum(
-        float(poll.progress.productive_seconds[poll.progress.handle == 0].sum())
-        for poll in watch.polls
+        float(told.productive_seconds[told.handle == 0].sum()) for told in watch.progress
     )
     assert productive == pytest.approx(finished["long"] - first_epoch_seconds)
     # Its first regime was known, the second one was not.
