@@ -75,7 +75,9 @@ class Scheduler:
             self._process.terminate()
             self._process.wait(60)
 
-    def submit(self, name: str, epochs: int, *, gpus: int = 1, epoch_seconds: float = 0.4) -> None:
+    def submit(
+        self, name: str, epochs: int, *, gpus: int = 1, epoch_seconds: float = 0.4, **more: Any
+    ) -> None:
         assert self._client is not None
         command = [
             sys.executable, str(JOB), "--epochs", str(epochs),
@@ -89,12 +91,20 @@ class Scheduler:
             "epochs": epochs,
             "adaptation": "gns",
             "batch_sizes": [32, 64, 128, 256],
+            **more,
         }
         self._client.post("jobs", body=body, headers={"Idempotency-Key": name})
 
     def jobs(self) -> list[dict[str, Any]]:
         assert self._client is not None
         return list(self._client.pages("jobs"))
+
+    def nodes(self) -> list[dict[str, Any]]:
+        assert self._client is not None
+        return list(self._client.get("nodes")["items"])
+
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")
 
     def wait_until_done(self) -> list[dict[str, Any]]:
         def done() -> list[dict[str, Any]] | None:

@@ -21,6 +21,7 @@ from shockwave.predict.base import Forecast
 from shockwave.server import facts as facts_module
 from shockwave.server.describe import DecisionInForce, job_record
 from shockwave.server.facts import JobFacts
+from shockwave.server.outside import log_from_outside
 from shockwave.server.projection import NodeFacts, Projection
 from shockwave.server.records import (
     JobRecord,
@@ -43,6 +44,7 @@ class _Made:
     facts: JobFacts
     decision: DecisionInForce | None
     outage: str
+    contested: frozenset[str]
     record: JobRecord
 
 
@@ -65,6 +67,7 @@ class Board(Journal):
         with self._changed:
             first, jobs_before = projection.sequence_number + 1, projection.submitted
             for event in events:
+                log_from_outside(event)
                 projection.apply(event)
             ended, projection.ended = projection.ended, []
             self._store.append(first, events, jobs_before, ended)
@@ -180,9 +183,11 @@ class Board(Journal):
                 NodeRecord(
                     id=name,
                     gpus=item.node.gpus,
-                    gpus_busy=busy.get(name, 0),
+                    # What is ordered may still be others'.
+                    gpus_busy=min(busy.get(name, 0), item.node.gpus - item.others),
                     gpus_others=item.others,
                     state=_node_state(item),
+                    reason=item.reason,
                 )
                 for name, item in self._projection.nodes.items()
             ]
@@ -229,17 +234,22 @@ class Board(Journal):
         if facts.ended:
             return job_record(facts, None, origin_unix)  # no later decision changes it
         outage = self._outage if facts.state == "waiting" else ""
+        contested = self._projection.contested()
         made = self._records.get(facts.id)
         if made is None or not (
-            made.facts is facts and made.decision is decision and made.outage == outage
+            made.facts is facts
+            and made.decision is decision
+            and (made.outage, made.contested) == (outage, contested)
         ):
-            record = job_record(facts, decision, origin_unix, outage)
-            made = self._records[facts.id] = _Made(facts, decision, outage, record)
+            record = job_record(facts, decision, origin_unix, outage, contested)
+            made = self._records[facts.id] = _Made(facts, decision, outage, contested, record)
         return made.record
 
 
 def _node_state(item: NodeFacts) -> str:
-    return "drained" if item.drained else "up" if item.up else "down"
+    if item.drained or item.withheld:
+        return "drained"
+    return "up" if item.up else "down"
 
 
 def _gpus(placement: Placement) -> int:

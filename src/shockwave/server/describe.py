@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shockwave.model.events import RoundDecided
+from shockwave.model.events import RoundDecided, StopReason
 from shockwave.model.view import Floats, View
 from shockwave.policies.base import Decision
 from shockwave.policies.why import Reasons
@@ -53,9 +53,16 @@ def predicted_ftf(view: View, forecast: Forecast, decision: Decision) -> tuple[F
 
 
 def job_record(
-    facts: JobFacts, decision: DecisionInForce | None, origin_unix: float, outage: str = ""
+    facts: JobFacts,
+    decision: DecisionInForce | None,
+    origin_unix: float,
+    outage: str = "",
+    contested: frozenset[str] = frozenset(),
 ) -> JobRecord:
-    """``outage`` says why nothing can be started now."""
+    """``outage`` says why nothing can be started now.
+
+    On ``contested`` nodes jobs stay where they are, because others wait for their GPUs.
+    """
     spec = facts.spec
     return JobRecord(
         id=spec.id,
@@ -75,7 +82,9 @@ def job_record(
         crashes=facts.crashes,
         preemptions=facts.preemptions,
         nodes=[node for node, _ in facts.placement],
-        why=_why_record(facts, decision, origin_unix, outage),
+        starting=facts.state == "running" and not facts.confirmed,
+        note=facts.note,
+        why=_why_record(facts, decision, origin_unix, outage, contested),
     )
 
 
@@ -97,7 +106,11 @@ def round_record(event: RoundDecided, origin_unix: float) -> RoundRecord:
 
 
 def _why_record(
-    facts: JobFacts, decision: DecisionInForce | None, origin_unix: float, outage: str
+    facts: JobFacts,
+    decision: DecisionInForce | None,
+    origin_unix: float,
+    outage: str,
+    contested: frozenset[str],
 ) -> WhyRecord:
     match facts.state:
         case "finished":
@@ -124,23 +137,45 @@ def _why_record(
             reason=f"waits: it crashed ({first}) and is tried again", last_log_lines=lines
         )
     if decision is None or position is None:
+        if facts.note and facts.state == "running":
+            return WhyRecord(reason=_with_note(facts))
+        if facts.state == "waiting" and facts.last_stop == StopReason.NOT_STARTED:
+            return WhyRecord(
+                reason=f"waits: it could not be started ({facts.setback}) and is tried again on "
+                "GPUs that nobody else wants"
+            )
+        if facts.state == "waiting" and facts.setback:
+            return WhyRecord(reason=f"waits: {facts.setback}; it is tried again")
         last = -1 if decision is None else max(decision.position, default=-1)
         if facts.state == "waiting" and facts.handle < last:
             return WhyRecord(reason="waits: of the nodes that it may use, not enough are up")
         known = "the scheduler has just started" if decision is None else "it is new"
         verb = "runs" if facts.state == "running" else "waits"
         return WhyRecord(reason=f"{verb}: {known}, and is decided about in the next round")
-    return _told(facts, decision, position, origin_unix)
+    return _told(facts, decision, position, origin_unix, contested)
+
+
+def _with_note(facts: JobFacts) -> str:
+    return f"{'runs' if facts.confirmed else 'starts'}: {facts.note}"
 
 
 def _told(
-    facts: JobFacts, decision: DecisionInForce, position: int, origin_unix: float
+    facts: JobFacts,
+    decision: DecisionInForce,
+    position: int,
+    origin_unix: float,
+    contested: frozenset[str],
 ) -> WhyRecord:
     told = decision.reasons.why(position)
     reason = told.reason
     if told.runs and facts.state == "waiting":
         room = "it starts when there is room on the nodes that it may use"
-        reason = f"waits: it is chosen, and {facts.setback or room}"
+        kept = "running jobs keep GPUs that others in the queue of the cluster would get"
+        reason = f"waits: it is chosen, and {facts.setback or (kept if contested else room)}"
+    elif facts.note and facts.state == "running":
+        reason = _with_note(facts)
+    elif not told.runs and contested.intersection(node for node, _ in facts.placement):
+        reason = "runs: others in the queue of the cluster would get its GPUs"
     elif not told.runs and facts.state == "running":
         reason = "runs: in place of a job that is preferred, but finds no room on its own nodes"
 

@@ -27,6 +27,7 @@ from shockwave.model.events import (
     NodeResumed,
     Request,
 )
+from shockwave.model.job import JobSpec
 from shockwave.server.board import Board
 from shockwave.server.clock import RealClock
 from shockwave.server.door import Conflict, SchedulerDoor
@@ -86,9 +87,11 @@ class Desk(SchedulerDoor):
         with self._restoring:
             yield
 
-    def attach(self, log: Log, board: Board) -> None:
-        """Speak to this log and look at this board from now on."""
-        self._log, self._board = log, board
+    def attach(
+        self, log: Log, board: Board, check: Callable[[JobSpec, Command], list[str]]
+    ) -> None:
+        """Speak to this log, look at this board and ask this executor from now on."""
+        self._log, self._board, self._check = log, board, check
         with board.projection() as projection:
             self._numbers = itertools.count(projection.submitted + 1)
 
@@ -96,6 +99,14 @@ class Desk(SchedulerDoor):
 
     def submit(self, submission: Submission, idempotency_key: str | None) -> tuple[JobRecord, bool]:
         accepted = checked(submission, gpus=self._gpus_known, executor=self._executor)
+        spec = spec_of("new", self._clock.now(), accepted)
+        warnings = self._check(spec, command_of(accepted, ""))
+        record, is_new = self._submit_once(accepted, idempotency_key)
+        return record.model_copy(update={"warnings": warnings}), is_new
+
+    def _submit_once(
+        self, accepted: Submission, idempotency_key: str | None
+    ) -> tuple[JobRecord, bool]:
         if idempotency_key is None:
             return self._record(self._submit(accepted, None)), True
         if not 0 < len(idempotency_key) <= 256:

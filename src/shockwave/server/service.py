@@ -98,7 +98,7 @@ class Service:
                 self._now.log.close()
             self._now: Restored = self._recovery.restore()
             self._snapshot_at = self._now.board.sequence_number
-            self.desk.attach(self._now.log, self._now.board)
+            self.desk.attach(self._now.log, self._now.board, self._now.executor.check)
 
     def _run(self) -> None:
         """Rounds, until somebody interrupts the clock. Nothing else ends this thread."""
