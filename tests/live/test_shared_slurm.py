@@ -61,7 +61,7 @@ def test_a_job_that_slurm_never_starts_delays_nobody_and_is_given_up(
 ) -> None:
     # A gang over both nodes in a partition that gives a job one: accepted, and pending for ever.
     scheduler.submit("stuck-0", 4, gpus=4, slurm={"partition": "capped"})
-    wait_for(lambda: "MaxNodes" in reason_of(scheduler, "stuck-0") or None, "the reason")
+    wait_for(lambda: "PartitionNodeLimit" in reason_of(scheduler, "stuck-0") or None, "the reason")
     for number in range(1, 5):
         scheduler.submit(f"good-{number}", 6, gpus=2)
     states = {job["name"]: job["state"] for job in scheduler.wait_until_done()}

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
-from typing import ClassVar, Self
+from typing import ClassVar, Self, cast
 
 from shockwave.engine.executor import Launch
 from shockwave.executors.gangs.errors import BackendAway, LaunchError
@@ -95,12 +95,17 @@ class SlurmExecutor(RemoteExecutor):
     @classmethod
     def at(cls, site: Site) -> Self:
         """Raises :class:`InputError` if Slurm has no such partition; it may not answer, though."""
+        options = site.options_as(SlurmSiteOptions)
+        if options.mode == "allocation":
+            from shockwave.executors.slurm.allocation import SlurmAllocationExecutor
+
+            cls = cast("type[Self]", SlurmAllocationExecutor)
         made = cls(
             site.state_dir,
             site.command_of,
             site.origin_unix,
             settings=GangSettings(grace_seconds=site.grace_seconds),
-            options=site.options_as(SlurmSiteOptions),
+            options=options,
             start_seconds=site.start_seconds,
             clock=site.clock,
         )

@@ -59,6 +59,7 @@ class SlurmLook:
     ours: Mapping[str, int] = field(default_factory=dict)  # GPUs of a node that our gangs hold
     occupied: Mapping[str, int] = field(default_factory=dict)  # that others hold, or block
     around: Surroundings = field(default_factory=Surroundings)
+    others: tuple[SlurmJob, ...] = ()  # of this user's jobs those that are no launches
 
     @property
     def partitions(self) -> Mapping[str, SlurmPartition]:
@@ -87,7 +88,8 @@ def look(
     """
     began = time.monotonic()
     nodes = client.nodes()
-    jobs = _by_name(client.jobs(), site)
+    all_jobs = client.jobs()
+    jobs = _by_name(all_jobs, site)
     ours = held(jobs, phantoms)
     before = Counter[str]() if last is None else Counter(last.ours)
     changed = {name for name in ours.keys() | before.keys() if ours[name] != before[name]}
@@ -105,6 +107,7 @@ def look(
             for node in newest
         },
         around.again(client, site, began),
+        tuple(job for job in all_jobs if LaunchName.read(job.comment) is None),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -103,6 +103,9 @@ class SlurmSiteOptions(options.SiteOptions):
     """Memory with every GPU, such as 16G, for jobs that do not say."""
     python: str | None = Field(None, pattern=_ONE_WORD)
     """Python 3.11 or newer on the nodes. Without it, the path of this one."""
+    mode: Literal["jobs", "allocation"] = "jobs"
+    """A Slurm job for every start of a gang (``jobs``), or one long Slurm job a node that gangs run
+    in (``allocation``)."""
     allow: Names | None = None
     """Further options of ``sbatch`` that jobs may use, such as ``nice,signal,mail-user``."""
 
@@ -111,7 +114,7 @@ class SlurmSiteOptions(options.SiteOptions):
 
     def job_defaults(self) -> dict[str, str]:
         """What holds for jobs that do not say."""
-        own = ("python", "allow")
+        own = ("python", "mode", "allow")
         return {name: value for name, value in self.given().items() if name not in own}
 
 

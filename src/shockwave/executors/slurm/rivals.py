@@ -37,7 +37,8 @@ def read_rivals(text: str, site: str) -> tuple[Rival, ...]:
             continue
         number, priority, partitions, reason, comment = fields
         name = LaunchName.read(comment)
-        ours = name is not None and name.site == site
+        holds = comment.startswith(f"shockwave-holder/{site}/")
+        ours = holds or (name is not None and name.site == site)
         if not ours and reason.split(",")[0].split("(")[0].strip() in _WAITS_FOR_NODES:
             rivals.append(Rival(int(number), int(priority), frozenset(partitions.split(","))))
     return tuple(rivals)

@@ -29,6 +29,7 @@ _MISLEADING = (
     "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS",
     "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE",
 )  # fmt: skip
+FORGET = f"unset {' '.join(_MISLEADING)}"
 _SRUN = (
     "srun", "--ntasks-per-node=1", "--mpi=none", "--cpu-bind=none", "--input=none",
     "--kill-on-bad-exit=0", "--wait=0",
@@ -59,7 +60,7 @@ class Submission:
             arguments += [f"--nodelist={','.join(nodes)}", f"--nodes={len(nodes)}"]
             arguments += [
                 f"--gres=gpu:{kind}{gpus}",
-                f"--output={_literal(self.folder.supervisor_log())}",
+                f"--output={literal(self.folder.supervisor_log())}",
             ]
         # Only the script of the first component is run.
         position = arguments.index(":") if ":" in arguments else len(arguments)
@@ -88,17 +89,16 @@ class Submission:
         return components
 
     def _script(self, components: int) -> str:
-        forget = f"unset {' '.join(_MISLEADING)}"
         *program, _ = supervisor_argv(
             self.folder, self.name.generation, self.source, python=self.python
         )
         if len(self.placement) == 1:
-            return f"{forget}; exec {shlex.join(program)} 0"
+            return f"{FORGET}; exec {shlex.join(program)} 0"
         which = " ".join(
             f"{shlex.quote(node)}) part={part};;" for part, (node, _) in enumerate(self.placement)
         )
         part = f"case $SLURMD_NODENAME in {which} esac"
-        on_node = f'{forget}; {part}; exec {shlex.join(program)} "$part"'
+        on_node = f'{FORGET}; {part}; exec {shlex.join(program)} "$part"'
         groups = [] if components == 1 else [f"--het-group=0-{components - 1}"]
         return f"exec {shlex.join([*_SRUN, *groups, '/bin/sh', '-c', on_node])}"
 
@@ -120,6 +120,6 @@ def option_arguments(options: Mapping[str, str]) -> list[str]:
     return arguments
 
 
-def _literal(path: Path) -> str:
+def literal(path: Path) -> str:
     """As a file name of Slurm's, in which a percent sign begins a pattern."""
     return str(path).replace("%", "%%")
