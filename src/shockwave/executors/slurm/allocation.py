@@ -18,7 +18,7 @@ from shockwave.executors.gangs.gang import Gang
 from shockwave.executors.gangs.launch import Start, supervisor_argv
 from shockwave.executors.gangs.launch_name import LaunchName
 from shockwave.executors.gangs.nodes import Health
-from shockwave.executors.gangs.outcome import Ending, Outcome
+from shockwave.executors.gangs.outcome import NEVER_STARTED, Ending, Outcome
 from shockwave.executors.gangs.remote import Look, RemoteGang, SeenGang
 from shockwave.executors.slurm.executor import SlurmExecutor
 from shockwave.executors.slurm.holders import Holders
@@ -37,6 +37,7 @@ class HeldGang(RemoteGang):
     ) -> None:
         super().__init__(folder, name, launched, nodes)
         self._holders = holders
+        self._gone_before = False
 
     def terminate(self) -> None:
         """The lease says it, and supervisors read it twice a second."""
@@ -45,8 +46,34 @@ class HeldGang(RemoteGang):
         self._holders.drop([self.name])
         self._holders.write()
 
-    def lose(self, why: str) -> None:
-        self._end_rest(Ending(Outcome.LOST, why))
+    def judge(self, is_ordered: bool) -> None:
+        """Finds out whether it has ended without a word."""
+        if not self.alive():
+            return
+        missing = [part for part in range(len(self.nodes)) if self._is_missing(part)]
+        lost = [
+            self.nodes[part] for part in missing if not self._holders.is_ready(self.nodes[part])
+        ]
+        if lost:
+            self._end_rest(Ending(Outcome.LOST, f"{lost[0]}: {self._holders.why_not(lost[0])}"))
+        elif not is_ordered and not self._lives():
+            self._fate = (
+                Ending(Outcome.KILLED, "it was killed") if self.was_seen() else NEVER_STARTED
+            )
+        elif missing and self._gone_before:
+            self._end_rest(Ending(Outcome.KILLED, "the process that watches over it was killed"))
+        self._gone_before = bool(missing)  # the agent may be about to tell of it
+
+    def _lives(self) -> bool:
+        return any(self._holders.lives(self.name, part, n) for part, n in enumerate(self.nodes))
+
+    def _is_missing(self, part: int) -> bool:
+        """It was started and did not end, but its agent does not know of it."""
+        return (
+            self.folder.processes(self.generation, part) is not None
+            and not self._holders.lives(self.name, part, self.nodes[part])
+            and not self.folder.has_ended(self.generation, part)
+        )
 
 
 class SlurmAllocationExecutor(SlurmExecutor):
@@ -133,17 +160,10 @@ class SlurmAllocationExecutor(SlurmExecutor):
         return SeenGang(nodes, waits, "the agent of its node has not started it" if waits else "")
 
     def _judge_gangs(self) -> None:
-        for gang in list(self._gangs.values()):
-            gone = [
-                node
-                for part, node in enumerate(gang.nodes)
-                if not self._holders.is_ready(node)
-                and gang.folder.processes(gang.generation, part) is not None
-                and not gang.folder.has_ended(gang.generation, part)
-            ]
-            if gone and gang.alive() and isinstance(gang, HeldGang):
-                gang.lose(f"{gone[0]}: {self._holders.why_not(gone[0])}")
         ordered = self._holders.ordered()
+        for gang in list(self._gangs.values()):
+            if isinstance(gang, HeldGang):
+                gang.judge(gang.name in ordered)
         over = [n for n in ordered if n not in self._gangs and n not in self._look.gangs]
         self._holders.drop(over)
         self._holders.write()

@@ -39,6 +39,7 @@ class _Held:
     orders: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
     job: SlurmJob | None = None
     ready: bool = False  # an agent waits there for orders
+    living: frozenset[tuple[str, int]] = frozenset()  # what it said that it runs
     asked_at: float = -_AGAIN_SECONDS  # monotonic
     changed: bool = False
 
@@ -78,7 +79,7 @@ class Holders:
         for node, job in running.items():
             self._of(node).job = job
         for held in self._held.values():
-            held.ready = self._has_agent(held)
+            self._read_status(held)
         now = time.monotonic()
         for node, gpus in wanted.items():
             held = self._of(node)
@@ -109,11 +110,18 @@ class Holders:
         """Whether an agent waited there for orders when Slurm was last asked."""
         return node in self._held and self._held[node].ready
 
-    def _has_agent(self, held: _Held) -> bool:
+    def _read_status(self, held: _Held) -> None:
+        held.ready, held.living = False, frozenset()
         if held.job is None or held.job.state != "RUNNING":
-            return False
+            return
         status = read_json(held.folder / STATUS)
-        return status is not None and status["allocation"] == str(held.job.number)
+        if status is not None and status["allocation"] == str(held.job.number):
+            held.ready = True
+            held.living = frozenset((name, int(part)) for name, part in status["living"])
+
+    def lives(self, name: LaunchName, part: int, node: str) -> bool:
+        """Whether the agent of a node said that it runs this part."""
+        return node in self._held and (str(name), part) in self._held[node].living
 
     def why_not(self, node: str) -> str:
         held = self._held.get(node)
