@@ -151,6 +151,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--single", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("out"))
+    parser.add_argument("--share", action="store_true", help="nodes get their share of the machine")
     parser.add_argument("--mode", choices=("jobs", "allocation"), default="jobs")
     chosen = parser.parse_args()
     problem = why_slurm_cannot_run()
@@ -167,7 +168,7 @@ def main() -> None:
             folder / "c",
             nodes=size.nodes,
             gpus=size.gpus,
-            nodes_yield=True,
+            nodes_yield=not chosen.share,
             settings={"SchedulerParameters": BUSY},
         )
         with cluster:
