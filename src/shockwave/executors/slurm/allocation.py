@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 from shockwave.executors.gangs.errors import BackendAway
-from shockwave.executors.gangs.executor import GangExecutor
 from shockwave.executors.gangs.folder import JobFolder
 from shockwave.executors.gangs.gang import Gang
 from shockwave.executors.gangs.launch import Start, supervisor_argv
@@ -94,7 +93,7 @@ class SlurmAllocationExecutor(SlurmExecutor):
 
     def _start_all(self, starts: Sequence[Start]) -> None:
         try:
-            GangExecutor._start_all(self, starts)
+            super()._start_all(starts)
         finally:
             self._holders.write()
 
