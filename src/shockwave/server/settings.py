@@ -87,6 +87,12 @@ class ServeConfig(BaseModel):
     journal_days: float = Field(30.0, ge=0)
     """Days after which events move to compressed files in the state directory."""
 
+    job_files_days: float | None = Field(None, ge=0)
+    """Days after which the files of a job that has ended are removed, logs and checkpoints
+    included. Without it, they are kept."""
+    standby: bool = False
+    """While another scheduler uses the state directory, wait, and take over when it has ended."""
+
     host: str = "127.0.0.1"
     """Address to listen on. One that others can reach needs a token."""
     port: int = Field(7410, ge=0, le=65_535)
