@@ -42,11 +42,6 @@ class Gang:
     process: subprocess.Popen[bytes] | None  # None for one that an earlier scheduler started
     epochs_file: Path
     seen_seconds: float  # when it was last looked at
-    untold_seconds: float = 0.0  # that it ran and nobody was told of
-
-    def take_untold(self) -> float:
-        seconds, self.untold_seconds = self.untold_seconds, 0.0
-        return seconds
 
     def epochs(self) -> int:
         try:
@@ -66,7 +61,7 @@ class ScriptedExecutor(LiveExecutor):
         self._site = site
         self._wrapper = shlex.split(site.options_as(ScriptedSiteOptions).wrapper)
         self._gangs: dict[int, Gang] = {}
-        self._untold: dict[int, Gang] = {}
+        self._untold: dict[int, tuple[float, float]] = {}  # epochs, seconds
         self._productive: dict[int, float] = {}  # seconds by handle, over all launches
 
     @classmethod
@@ -109,15 +104,14 @@ class ScriptedExecutor(LiveExecutor):
 
     def poll(self, until: float) -> list[Event]:
         time.sleep(max(0.0, until - self._now()))
-        self._take_time()
+        self._take_time(self._now())
         return self._endings(until)
 
     def progress(self, handles: Ints | None = None) -> Progressed:
         """All time counts as work; how long an epoch takes is not measured."""
-        told = [h for h in self._untold if handles is None or h in handles]
-        epochs = np.array([float(self._untold[handle].epochs()) for handle in told])
-        worked = np.array([self._untold.pop(handle).take_untold() for handle in told])
-        rows, unknown = np.array(told, dtype=np.int64), np.full(len(told), np.nan)
+        wanted = [handle for handle in self._untold if handles is None or handle in handles]
+        epochs, worked = np.array([self._untold.pop(h) for h in wanted]).reshape(-1, 2).T
+        rows, unknown = np.array(wanted, dtype=np.int64), np.full(len(wanted), np.nan)
         return Progressed(self._now(), rows, epochs, np.zeros_like(rows), unknown, worked, worked)
 
     def adopt(self, launches: Sequence[Launch]) -> None:
@@ -132,13 +126,12 @@ class ScriptedExecutor(LiveExecutor):
     def _now(self) -> float:
         return self._site.clock() - self._site.origin_unix
 
-    def _take_time(self) -> None:
-        now = self._now()
+    def _take_time(self, now: float) -> None:
         for handle, gang in self._gangs.items():
             seconds, gang.seen_seconds = now - gang.seen_seconds, now
             self._productive[handle] = self._productive.get(handle, 0.0) + seconds
-            gang.untold_seconds += seconds
-            self._untold[handle] = gang
+            _, untold = self._untold.get(handle, (0.0, 0.0))
+            self._untold[handle] = (float(gang.epochs()), untold + seconds)
 
     def _endings(self, until: float) -> list[Event]:
         events: list[Event] = []
@@ -151,8 +144,7 @@ class ScriptedExecutor(LiveExecutor):
             if code == 0 and gang.epochs() == job.epochs:
                 events.append(JobFinished(until, job.id, self._productive.pop(handle)))
             else:
-                crashed = gang.process is not None
-                reason = StopReason.CRASHED if crashed else StopReason.KILLED
-                detail = f"it ended with code {code}" if crashed else ""
-                events.append(JobStopped(until, job.id, float(gang.epochs()), reason, detail))
+                reason = StopReason.CRASHED if gang.process else StopReason.KILLED
+                ended = (float(gang.epochs()), reason, f"it ended with code {code}")
+                events.append(JobStopped(until, job.id, *ended))
         return events

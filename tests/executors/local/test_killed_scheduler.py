@@ -90,7 +90,7 @@ def test_a_launch_that_was_written_down_but_never_started_is_started_again(tmp_p
         watch = harness.watch(executor)
         watch.poll()
         (stop,) = watch.of(JobStopped)
-        assert stop.reason is StopReason.PREEMPTED
+        assert stop.reason is StopReason.KILLED
         assert "never started" in stop.detail
         watch.launch([harness.order("a", attempt=2)])
         watch.until_finished([harness.spec("a")])
@@ -109,7 +109,7 @@ def test_a_gang_that_is_only_just_starting_is_not_given_up(tmp_path: Path) -> No
         assert not watch.events
         os.close(lock)
         watch.poll()
-        assert [event.reason for event in watch.of(JobStopped)] == [StopReason.PREEMPTED]
+        assert [event.reason for event in watch.of(JobStopped)] == [StopReason.KILLED]
 
 
 def test_a_restart_of_the_machine_is_not_the_jobs_fault(tmp_path: Path) -> None:

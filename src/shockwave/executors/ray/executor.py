@@ -166,7 +166,7 @@ class RayExecutor(RemoteExecutor):
             if isinstance(gang, RayGang) and str(gang.name) in asked:
                 del self._gangs[gang.name]
                 start.job.gang = None
-                start.job.refused = Ending(Outcome.NEVER_STARTED, f"never started: {error}")
+                start.job.refused = Ending(Outcome.KILLED, f"never started: {error}")
                 gang.take_back_lease()
 
     # Looking.
