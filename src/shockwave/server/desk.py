@@ -88,7 +88,10 @@ class Desk(SchedulerDoor):
             yield
 
     def attach(
-        self, log: Log, board: Board, check: Callable[[JobSpec, Command], list[str]]
+        self,
+        log: Log,
+        board: Board,
+        check: Callable[[JobSpec, Command], list[str]] = lambda job, command: [],
     ) -> None:
         """Speak to this log, look at this board and ask this executor from now on."""
         self._log, self._board, self._check = log, board, check

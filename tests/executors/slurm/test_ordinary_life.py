@@ -285,7 +285,7 @@ def test_options_reach_slurm(cluster: SlurmCluster, tmp_path: Path) -> None:
     with harness.executor(cluster, tmp_path, {"a": command}, options=options) as executor:
         executor.nodes()
         order = harness.order("a", (("n0", (0, 1)),), epochs=1000)
-        assert executor.nodes_for(order.job) == {"n0", "n1", "n2"}
+        assert executor.nodes_for(order.job) == frozenset({"n0", "n1", "n2"})
         watch = harness.watch(executor)
         watch.launch([order])
         watch.until(lambda: bool(watch.of(JobRunning)))
@@ -302,7 +302,7 @@ def test_an_unknown_partition_is_refused_before_anything_starts(
     for name, value in cluster.environment.items():
         monkeypatch.setenv(name, value)
     site = Site(
-        tmp_path, (), {}.__getitem__, 0.0, lambda: 0.0, 5.0,
+        tmp_path, (), lambda job: Command((job,), "/"), 0.0, lambda: 0.0, 5.0,
         options=SlurmSiteOptions(partition="nosuch"),
     )  # fmt: skip
     with pytest.raises(InputError, match=r"no such partition.*nosuch.*There are"):

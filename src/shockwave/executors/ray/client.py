@@ -87,7 +87,9 @@ class RayClient:
             socket.create_connection((host.strip("[]"), int(port)), _KNOCK_SECONDS).close()
         except OSError as error:
             said = error.strerror or error
-            raise BackendAway(f"nobody listens at {self._address}: {said}") from error
+            raise BackendAway(
+                f"not connected to Ray at {self._address}, nobody listens there: {said}"
+            ) from error
 
     def close(self) -> None:
         with self._lock:
