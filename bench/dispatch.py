@@ -27,12 +27,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from shockwave.cli.journals import events_of
 from shockwave.model.events import Event, JobStarted, RoundDecided, Starts
-from shockwave.server.archive import Archive
 from shockwave.server.config import ServeConfig
 from shockwave.server.records import Submission
 from shockwave.server.service import Service
-from shockwave.server.store import Store
 from shockwave.testing.slurm_cluster import SlurmCluster, why_slurm_cannot_run
 
 GANGS = (1, 1, 1, 2, 2, 4, 8)  # as often as in a shared cluster, more or less
@@ -91,11 +90,7 @@ def run(size: Size, folder: Path) -> list[Event]:
             time.sleep(1.0)
     finally:
         service.stop()
-    store = Store(config.database, Archive(config.state_dir / "archive"), only_read=True)
-    try:
-        return [event for _, event in store.events()]
-    finally:
-        store.close()
+    return list(events_of(str(config.state_dir)))
 
 
 def _waiting(service: Service) -> bool:

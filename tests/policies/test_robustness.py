@@ -29,16 +29,11 @@ from shockwave.predict.base import Forecast, Predictor
 from shockwave.predict.oracle import Truth
 from shockwave.predict.reactive import Reactive
 from shockwave.predict.restatement import Restatement
-from shockwave.testing.noise import (
-    NoisyPredictor,
-    bursts,
-    is_honest,
-    lying_epochs,
-    wrong_profiles,
-)
+from shockwave.testing.noise import NoisyPredictor
 from shockwave.testing.predictors import PredictorContract
 from shockwave.testing.workloads import random_jobs
 from shockwave.traces import load
+from shockwave.traces.disturb import bursts, is_honest, lying_epochs, wrong_profiles
 
 WORST_HONEST = 2.5
 WORST_LIAR = 6.0

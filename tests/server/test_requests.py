@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from tests.server.scripted import ScriptedScheduler
@@ -31,6 +32,7 @@ from shockwave.server.records import Submission
 from shockwave.server.recovery import Recovery, Restored, fold
 from shockwave.server.snapshots import Snapshots
 
+Answer = TypeVar("Answer")
 SUBMISSION = Submission(command=["true"], epochs=1)
 
 
@@ -39,11 +41,11 @@ def scheduler(tmp_path: Path) -> ScriptedScheduler:
     return ScriptedScheduler(tmp_path)
 
 
-def at_once(count: int, ask: Callable[[int], object]) -> list[object]:
+def at_once(count: int, ask: Callable[[int], Answer]) -> list[Answer]:
     """What so many callers get who all begin in the same moment."""
     ready = threading.Barrier(count)
 
-    def one(number: int) -> object:
+    def one(number: int) -> Answer:
         ready.wait()
         return ask(number)
 
@@ -54,8 +56,8 @@ def at_once(count: int, ask: Callable[[int], object]) -> list[object]:
 def test_one_key_makes_one_job_however_many_ask_at_once(scheduler: ScriptedScheduler) -> None:
     with closing(scheduler):
         answers = at_once(24, lambda n: scheduler.submit(SUBMISSION, f"key-{n % 3}"))
-        made = [record.id for record, is_new in answers if is_new]  # type: ignore[misc]
-        known = {record.id for record, _ in answers}  # type: ignore[misc]
+        made = [record.id for record, is_new in answers if is_new]
+        known = {record.id for record, _ in answers}
         assert sorted(made) == sorted(known)
         assert len(made) == 3
         submitted = [e for _, e in scheduler.store.events() if isinstance(e, JobSubmitted)]
@@ -73,7 +75,7 @@ def test_of_different_jobs_under_one_key_one_wins_and_the_others_are_told(
             return str(error)
 
     with closing(scheduler):
-        answers = [str(answer) for answer in at_once(8, ask)]
+        answers = at_once(8, ask)
         assert sum(answer.startswith("j-") for answer in answers) == 1
         assert sum("belongs to another submission" in answer for answer in answers) == 7
 

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.train.helpers import FakeScheduler, finish, start
@@ -264,9 +265,9 @@ def test_connected_ranks_agree_in_every_nth_call(
 ) -> None:
     asked: list[bool] = []
 
-    def agree(_: CollectiveAgreement, own: bool) -> bool:
-        asked.append(own)
-        return len(asked) == 2  # another rank wants to stop
+    def agree(_: CollectiveAgreement, stop: bool, save: bool) -> tuple[bool, bool]:
+        asked.append(stop)
+        return len(asked) == 2, save  # another rank wants to stop
 
     monkeypatch.setattr(CollectiveAgreement, "available", staticmethod(lambda: True))
     monkeypatch.setattr(CollectiveAgreement, "agree", agree)
@@ -276,6 +277,48 @@ def test_connected_ranks_agree_in_every_nth_call(
         assert asked == [False, False]
         assert job.should_stop(), "it stays so"
         assert len(asked) == 2, "after the agreement nobody may wait in a collective"
+
+
+def test_a_save_is_due_after_so_many_seconds_and_when_the_job_stops(
+    scheduler: FakeScheduler,
+) -> None:
+    seconds = [0.0]
+    with session(
+        environment=scheduler.environment(), save_every=10.0, steady_clock=lambda: seconds[0]
+    ) as job:
+        job._lease._glance_seconds = 0.0  # type: ignore[union-attr]
+        due = []
+        for seconds[0] in range(25):
+            assert not job.should_stop()
+            due.append(job.should_save())
+            if job.should_save():
+                job.save({"second": seconds[0]})
+        assert [second for second, is_due in enumerate(due) if is_due] == [10, 20]
+        scheduler.lease(stop=True)
+        assert job.should_stop()
+        assert job.should_save()
+
+
+def test_a_session_that_knows_the_state_saves_by_itself(scheduler: FakeScheduler) -> None:
+    seconds, state = [0.0], {"step": 0}
+    with session(
+        environment=scheduler.environment(),
+        save_every=10.0,
+        state=lambda: dict(state),
+        steady_clock=lambda: seconds[0],
+    ) as job:
+        for step in range(15):
+            seconds[0] = state["step"] = step
+            job.should_stop()
+    scheduler.launch(2)
+    with session(environment=scheduler.environment()) as job:
+        assert job.load() == {"step": 10}
+
+
+@pytest.mark.parametrize("wrong", [{"save_every": 0.0}, {"state": dict}])
+def test_a_session_that_could_never_save_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="save_every"), session(environment={}, **wrong):
+        pass
 
 
 def test_a_lost_report_does_not_end_the_training(

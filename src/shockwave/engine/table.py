@@ -222,10 +222,14 @@ class JobTable:
         """The whole history of a job whose epochs are all done."""
         row = self.row(handle)
         regimes = list(self._closed.get(handle, ()))
-        left = float(self.epochs[row] - self.regime_start[row])
+        declared, done = float(self.epochs[row]), float(self.epochs_done[row])
+        # What is done may be known to a fraction; a job that kept its word took what it said.
+        taken = declared if abs(done - declared) <= 1.0 else done
+        left = taken - float(self.regime_start[row])
         if left > 0:
             regimes.append((int(self.configuration[row]), left))
-        return FinishedJob(self._specs[row], int(self.kind[row]), tuple(regimes))
+        kind, tenant = int(self.kind[row]), int(self.tenant[row])
+        return FinishedJob(self._specs[row], kind, tuple(regimes), tenant)
 
     def mark_contested(self, handle: int, contested: bool) -> None:
         """Others would get the GPUs that the job gives up, or would not any more."""

@@ -6,6 +6,7 @@ what a crash could take back. A record is made when somebody asks, and kept unti
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -62,15 +63,16 @@ class Board(Journal):
     # Writing.
 
     def write(self, events: Sequence[Event]) -> None:
-        """Durable, and then seen by everybody. After an error the board is of no use any more."""
-        projection = self._projection
+        """Durable, and then seen by everybody, who need not wait for the disk meanwhile."""
+        before = self._projection
+        after = before.copy()
+        for event in events:
+            after.apply(event)
+            log_from_outside(event)
+        ended, after.ended = after.ended, []
+        self._store.append(before.sequence_number + 1, events, before.submitted, ended)
         with self._changed:
-            first, jobs_before = projection.sequence_number + 1, projection.submitted
-            for event in events:
-                log_from_outside(event)
-                projection.apply(event)
-            ended, projection.ended = projection.ended, []
-            self._store.append(first, events, jobs_before, ended)
+            self._projection = after
             for facts in ended:
                 self._records.pop(facts.id, None)
             self._changed.notify_all()
@@ -130,13 +132,14 @@ class Board(Journal):
         start = self._number_of_cursor(after)
         with self._changed:
             decision = self._decision
-            found = [
+            wanted = (
                 facts
                 for facts in self._projection.jobs.values()
                 if facts.number > start
                 and (not states or facts.state in states)
                 and tenant in (None, facts.spec.tenant)
-            ]
+            )
+            found = list(itertools.islice(wanted, max(limit, 0) + 1))
         over = [state for state in states if state not in _ACTIVE_STATES]
         if over or not states:
             found += self._store.ended_jobs(

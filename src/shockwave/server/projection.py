@@ -89,6 +89,20 @@ class Projection:
     ended: list[JobFacts] = field(default_factory=list)  # since somebody took them away
     _by_handle: dict[int, str] = field(default_factory=dict)
 
+    def copy(self) -> Projection:
+        """Changes to one do not show in the other."""
+        return replace(
+            self,
+            jobs=self.jobs.copy(),
+            nodes={name: replace(node) for name, node in self.nodes.items()},
+            rounds=self.rounds.copy(),
+            tenants={name: replace(totals) for name, totals in self.tenants.items()},
+            ended_by_state=self.ended_by_state.copy(),
+            restarts=self.restarts.copy(),
+            ended=self.ended.copy(),
+            _by_handle=self._by_handle.copy(),
+        )
+
     def apply(self, event: Event) -> None:
         self.sequence_number += 1
         match event:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -51,6 +52,7 @@ _jobs = sa.Table(
     sa.Column("key", sa.String(300), unique=True),
     sa.Column("submission", sa.Text, nullable=False),
     sa.Column("facts", sa.Text),  # of a job that has ended
+    sa.Index("jobs_by_state", "state", "number"),
 )
 _events = sa.Table(
     "events",
@@ -338,15 +340,18 @@ class Store:
             event_of_line(row.record.encode(), f"{self.where}, event {row.seq}") for row in rows
         ]
 
-    def archive_events(self, before_seconds: float, up_to: int) -> int:
+    def archive_events(
+        self, before_seconds: float, up_to: int, most_segments: float = math.inf
+    ) -> int:
         """Moves events older than a time, and numbered ``up_to`` at most, to the archive.
 
-        Returns how many. Interrupted at any point it loses nothing: events are deleted here
-        when their file is complete, and read from there as soon as it is.
+        Returns how many, no more than fill ``most_segments`` files. Interrupted at any point it
+        loses nothing: events are deleted here when their file is complete, and read from there
+        as soon as it is.
         """
         self._forget_archived()
         moved = 0
-        while True:
+        while moved < most_segments * self.archive.segment_events:
             wanted = (
                 sa.select(_events.c.seq, _events.c.record)
                 .where(
@@ -360,10 +365,11 @@ class Store:
             with clear_errors(self.where), self._engine.connect() as connection:
                 rows = connection.execute(wanted).all()
             if len(rows) < self.archive.segment_events:
-                return moved
+                break
             self.archive.add(int(rows[0].seq), [str(row.record) for row in rows])
             self._forget_archived()
             moved += len(rows)
+        return moved
 
     def _forget_archived(self) -> None:
         with self._writing, clear_errors(self.where), self._engine.begin() as connection:

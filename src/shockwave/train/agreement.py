@@ -54,21 +54,21 @@ class CollectiveAgreement:
             and distributed.get_world_size() > 1
         )
 
-    def agree(self, own: bool) -> bool:
-        """Whether any rank wants to stop. Raises :class:`RankLost` if a rank is gone."""
+    def agree(self, *wishes: bool) -> tuple[bool, ...]:
+        """Whether any rank has each of these wishes. Raises :class:`RankLost` if one is gone."""
         import torch
         import torch.distributed as distributed
 
-        flag = torch.tensor([own], dtype=torch.int32)
+        flags = torch.tensor(wishes, dtype=torch.int32)
         try:
             if self._group is None:
                 self._group = distributed.new_group(backend="gloo", timeout=self._timeout)
-            distributed.all_reduce(flag, op=distributed.ReduceOp.MAX, group=self._group)
+            distributed.all_reduce(flags, op=distributed.ReduceOp.MAX, group=self._group)
         except RuntimeError as error:
             raise RankLost(
                 f"the ranks could not agree whether to go on, one is gone or stuck: {error}"
             ) from error
-        return bool(flag.item())
+        return tuple(bool(flag) for flag in flags.tolist())
 
 
 class FileAgreement:

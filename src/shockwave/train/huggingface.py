@@ -1,4 +1,4 @@
-"""Hugging Face Transformers: a callback that lets a ``Trainer`` be preempted and resumed.
+"""Hugging Face Transformers: a callback that lets a ``Trainer`` be preempted, killed and resumed.
 
 ::
 
@@ -7,18 +7,20 @@
         trainer = Trainer(model, arguments, train_dataset=data, callbacks=callbacks)
         trainer.train(resume_from_checkpoint=resume_path(job))
 
-Whatever checkpoint the ``Trainer`` writes, by its own plan or because the scheduler asked, is
-also taken into the session, whole and with a checksum. ``save_strategy="no"`` is enough.
+Whatever checkpoint the ``Trainer`` writes is also taken into the session, whole and with a
+checksum. It writes one when the job is asked to stop, at the end of every epoch, and every
+``save_every`` seconds; ``save_strategy="no"`` is enough, and those are not kept twice.
 """
 
 from __future__ import annotations
 
 import math
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shockwave.model.errors import InputError
-from shockwave.train.session import Session
+from shockwave.train.session import SAVE_EVERY_SECONDS, Session
 
 if TYPE_CHECKING:
     from transformers import TrainerCallback
@@ -30,10 +32,13 @@ def resume_path(session: Session) -> str | None:
     return str(folder) if isinstance(folder, Path) else None
 
 
-def session_callback(session: Session) -> TrainerCallback:
+def session_callback(
+    session: Session, *, save_every: float = SAVE_EVERY_SECONDS
+) -> TrainerCallback:
     """The callback that connects a ``Trainer`` to ``session``.
 
-    Raises :class:`InputError` where Transformers is not installed.
+    ``save_every`` seconds of work at most are lost when the process is killed, unless the
+    session has a limit of its own. Raises :class:`InputError` where Transformers is not installed.
     """
     try:
         from transformers import (
@@ -47,11 +52,14 @@ def session_callback(session: Session) -> TrainerCallback:
             "Transformers is not installed", hint="pip install transformers accelerate"
         ) from error
 
+    session.save_every = session.save_every or save_every
+
     class SessionCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         """Asks after each step, takes checkpoints into the session, reports each epoch."""
 
         def __init__(self) -> None:
             self._last_loss = math.nan
+            self._asked_to_save = False
 
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
             self._last_loss = float((logs or {}).get("loss", self._last_loss))
@@ -64,7 +72,11 @@ def session_callback(session: Session) -> TrainerCallback:
             **_: Any,
         ) -> TrainerControl:
             # After the last step of an epoch, the epoch is reported first.
-            return control if _is_whole(state.epoch) else self._save_if_asked(control)
+            if not _is_whole(state.epoch):
+                self._ask(control)
+                if session.should_save():
+                    self._save(control)
+            return control
 
         def on_epoch_end(
             self,
@@ -83,7 +95,9 @@ def session_callback(session: Session) -> TrainerCallback:
                 samples=len(loader) * step if loader is not None else 0,
                 loss=self._last_loss,
             )
-            return self._save_if_asked(control)
+            self._ask(control)
+            self._save(control)
+            return control
 
         def on_save(
             self,
@@ -96,13 +110,20 @@ def session_callback(session: Session) -> TrainerCallback:
                 import torch.distributed as distributed
 
                 distributed.barrier()  # every rank has written its part of the folder
-            session.save(Path(args.output_dir or ".") / f"checkpoint-{state.global_step}")
+            folder = Path(args.output_dir or ".") / f"checkpoint-{state.global_step}"
+            session.save(folder)
+            if self._asked_to_save and session.rank == 0:
+                shutil.rmtree(folder, ignore_errors=True)  # the session has it
+            self._asked_to_save = False
 
-        def _save_if_asked(self, control: TrainerControl) -> TrainerControl:
+        def _ask(self, control: TrainerControl) -> None:
             if session.should_stop():
-                control.should_save = True
                 control.should_training_stop = True
-            return control
+
+        def _save(self, control: TrainerControl) -> None:
+            # What its own plan saves at this very step is the user's to keep.
+            self._asked_to_save = not control.should_save
+            control.should_save = True
 
     return SessionCallback()
 

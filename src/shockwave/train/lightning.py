@@ -1,4 +1,4 @@
-"""PyTorch Lightning: a callback that lets a ``Trainer`` be preempted and resumed.
+"""PyTorch Lightning: a callback that lets a ``Trainer`` be preempted, killed and resumed.
 
 ::
 
@@ -7,7 +7,8 @@
         trainer.fit(model, loader, ckpt_path=resume_path(job), weights_only=True)
 
 With a :class:`~shockwave.train.dataloader.ResumableLoader` (made without a session, since the
-callback asks) the rest of an interrupted epoch sees exactly the samples that were left.
+callback asks) the rest of an interrupted epoch sees exactly the samples that were left. It saves
+when the job is asked to stop, at the end of every epoch, and every ``save_every`` seconds.
 ``weights_only=True`` keeps Lightning from running code out of a checkpoint.
 """
 
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shockwave.model.errors import InputError
-from shockwave.train.session import Session
+from shockwave.train.session import SAVE_EVERY_SECONDS, Session
 
 if TYPE_CHECKING:
     from lightning.pytorch import Callback
@@ -33,11 +34,15 @@ def resume_path(session: Session) -> str | None:
     return str(folder / _FILE_NAME) if isinstance(folder, Path) else None
 
 
-def session_callback(session: Session, *, loss_name: str = "loss") -> Callback:
+def session_callback(
+    session: Session, *, loss_name: str = "loss", save_every: float = SAVE_EVERY_SECONDS
+) -> Callback:
     """The callback that connects a ``Trainer`` to ``session``.
 
-    ``loss_name`` is the metric that is reported as the loss: a logged one, or what the
-    training step returns. Raises :class:`InputError` where Lightning is not installed.
+    ``save_every`` seconds of work at most are lost when the process is killed, unless the
+    session has a limit of its own. ``loss_name`` is the metric that is reported as the loss: a
+    logged one, or what the training step returns. Raises :class:`InputError` where Lightning is
+    not installed.
     """
     try:
         from lightning.pytorch import Callback, Trainer
@@ -45,6 +50,8 @@ def session_callback(session: Session, *, loss_name: str = "loss") -> Callback:
         raise InputError(
             "PyTorch Lightning is not installed", hint="pip install lightning"
         ) from error
+
+    session.save_every = session.save_every or save_every
 
     class SessionCallback(Callback):  # type: ignore[misc, unused-ignore]
         """Asks between batches, saves through the session, reports each epoch."""
@@ -65,7 +72,9 @@ def session_callback(session: Session, *, loss_name: str = "loss") -> Callback:
         def on_train_batch_end(self, trainer: Trainer, _: Any, outputs: Any, *rest: Any) -> None:
             self._last_loss = _loss(outputs, loss_name, self._last_loss)
             if not trainer.is_last_batch:  # after the last one, the epoch is reported first
-                self._save_if_asked(trainer)
+                session.should_stop()
+                if session.should_save():
+                    self._save(trainer)
 
         def on_train_epoch_end(self, trainer: Trainer, *_: Any) -> None:
             if session.stopping:  # Lightning ends an interrupted epoch like a whole one
@@ -79,15 +88,16 @@ def session_callback(session: Session, *, loss_name: str = "loss") -> Callback:
                 samples=int(trainer.num_training_batches) * batch_size,
                 loss=logged,
             )
-            self._save_if_asked(trainer)
+            session.should_stop()
+            self._save(trainer)
 
-        def _save_if_asked(self, trainer: Trainer) -> None:
-            if session.should_stop():
-                folder = session.scratch_folder
-                trainer.save_checkpoint(folder / _FILE_NAME)
-                session.save(folder)
-                if session.rank == 0:
-                    shutil.rmtree(folder, ignore_errors=True)
+        def _save(self, trainer: Trainer) -> None:
+            folder = session.scratch_folder
+            trainer.save_checkpoint(folder / _FILE_NAME)
+            session.save(folder)
+            if session.rank == 0:
+                shutil.rmtree(folder, ignore_errors=True)
+            if session.stopping:
                 trainer.fit_loop.min_epochs = None  # they hold over all launches, not for each
                 trainer.fit_loop.epoch_loop.min_steps = None
                 trainer.should_stop = True

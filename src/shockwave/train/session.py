@@ -10,6 +10,10 @@ The same loop runs under the scheduler and without it::
             job.save(state)
             if job.should_stop():
                 break
+
+Epochs that take long are saved in between where the loop asks for it: ``session(save_every=600)``
+makes :meth:`Session.should_save` true every ten minutes, and ``session(save_every=600,
+state=lambda: state)`` saves by itself in :meth:`Session.should_stop`.
 """
 
 from __future__ import annotations
@@ -35,6 +39,7 @@ from shockwave.train.errors import Fenced
 from shockwave.train.signals import StopSignals
 
 Clock = Callable[[], float]
+SAVE_EVERY_SECONDS = 600.0  # where a framework saves for the session
 
 
 @contextmanager
@@ -44,6 +49,8 @@ def session(
     epochs: int | None = None,
     batch_size: int | None = None,
     codec: Codec | None = None,
+    save_every: float | None = None,
+    state: Callable[[], Any] | None = None,
     agree_every: int = 1,
     environment: Mapping[str, str] | None = None,
     wall_clock: Clock = time.time,
@@ -54,6 +61,8 @@ def session(
     ``checkpoints`` is the folder without a scheduler; under one the job's directory is used.
     ``epochs`` is the job's total: a job asked to stop when it has them all counts as done.
     ``batch_size`` (or the size of the model) is the configuration a fresh job begins in.
+    ``save_every`` is how many seconds of work may be lost when the process is killed; with
+    ``state``, which returns what :meth:`Session.save` takes, the session saves by itself.
     ``agree_every`` lets ranks agree only in every n-th call of ``should_stop``, where an
     all-reduce of one number in each step would show. Raises :class:`InputError` for an
     environment that makes no sense.
@@ -65,6 +74,8 @@ def session(
         epochs=epochs,
         batch_size=batch_size,
         codec=codec,
+        save_every=save_every,
+        state=state,
         agree_every=agree_every,
         wall_clock=wall_clock,
         steady_clock=steady_clock,
@@ -92,12 +103,20 @@ class Session:
         epochs: int | None,
         batch_size: int | None,
         codec: Codec | None,
+        save_every: float | None,
+        state: Callable[[], Any] | None,
         agree_every: int,
         wall_clock: Clock,
         steady_clock: Clock,
     ) -> None:
         if agree_every < 1:
             raise InputError("must be 1 or more", place="agree_every", value=agree_every)
+        if save_every is not None and save_every <= 0:
+            raise InputError("must be above 0 seconds", place="save_every", value=save_every)
+        if state is not None and save_every is None:
+            raise InputError("is never saved", place="state", hint="Say how often: save_every=600")
+        self.save_every = save_every  # seconds; None: only when the loop wants it
+        self._state = state
         self._who = who
         self._epochs = epochs
         self._configuration = batch_size
@@ -134,7 +153,8 @@ class Session:
         self._stopping = False
         self._started = False
         self._epochs_done = 0
-        self._epoch_began = steady_clock()
+        self._epoch_began = self._saved_at = steady_clock()
+        self._save_due = False
 
     @property
     def job(self) -> str | None:
@@ -188,21 +208,34 @@ class Session:
         True after SIGTERM, after the scheduler took the lease back, or when a newer launch has
         taken over; once True it stays True. All ranks get the same answer in the same call
         (see :mod:`shockwave.train.agreement`), so no rank is left behind in a collective.
+        Saves before it answers, where the session has a ``state`` and a save is due.
         """
         self._ensure_started()
-        if self._stopping:
-            return True
-        self._calls += 1
-        own = self._stop_wanted()
+        if not self._stopping:
+            self._calls += 1
+            self._ask_everybody()
+            if self._state is not None and self.should_save():
+                self.save(self._state())
+        return self._stopping
+
+    def should_save(self) -> bool:
+        """Whether to save now: it is time again, or the job stops.
+
+        As of the last call of :meth:`should_stop`, and so the same on all ranks.
+        """
+        return self._stopping or self._save_due
+
+    def _ask_everybody(self) -> None:
+        stop = self._stop_wanted()
+        waited = self._steady_clock() - self._saved_at
+        save = self.save_every is not None and waited >= self.save_every
         if CollectiveAgreement.available():
             if self._calls % self._agree_every:
-                return False
-            self._stopping = self._collective.agree(own)
-        elif self._by_file is not None:
-            self._stopping = self._by_file.agree(own)
+                return
+            self._stopping, self._save_due = self._collective.agree(stop, save)
         else:
-            self._stopping = own
-        return self._stopping
+            self._save_due = save
+            self._stopping = stop if self._by_file is None else self._by_file.agree(stop)
 
     def report(self, epoch: int, batch_size: int, samples: int, loss: SupportsFloat) -> None:
         """Tells the scheduler that ``epoch`` epochs are done in total; only rank 0 writes.
@@ -251,6 +284,7 @@ class Session:
         :class:`~shockwave.train.errors.CheckpointError`; the older checkpoints stay intact.
         """
         self._refuse_if_fenced()
+        self._save_due, self._saved_at = False, self._steady_clock()
         if self.rank != 0:
             return None
         facts = {
@@ -276,7 +310,8 @@ class Session:
             saved_in = checkpoint.facts.get("configuration")
             self._configuration = self._configuration if saved_in is None else int(saved_in)
             seconds_into_epoch = float(checkpoint.facts.get("seconds_into_epoch", 0.0))
-        self._epoch_began = self._steady_clock() - seconds_into_epoch
+        self._saved_at = self._steady_clock()
+        self._epoch_began = self._saved_at - seconds_into_epoch
         self._ensure_started()
         return None if checkpoint is None else checkpoint.state
 
