@@ -57,12 +57,10 @@ class Difference:
 def first_difference(live: Iterable[Event], simulated: Iterable[Event]) -> Difference | None:
     """None if both ran the same jobs in all rounds that both have decided on."""
     rounds, others = _rounds(live), _rounds(simulated)
-    alike = 0
-    for number in sorted(rounds.keys() & others.keys()):
+    for alike, number in enumerate(sorted(rounds.keys() & others.keys())):
         one, other = rounds[number], others[number]
         if one.running != other.running:
             return Difference(alike, one, other)
-        alike += 1
     return None
 
 
