@@ -9,7 +9,7 @@ import pytest
 from shockwave.testing.slurm_cluster import SlurmCluster, why_slurm_cannot_run
 
 FURTHER_PARTITIONS = (
-    "short Nodes=ALL MaxTime=5 State=UP",
+    "brief Nodes=ALL MaxTime=5 State=UP",
     "shut Nodes=n3 MaxTime=INFINITE State=DOWN",
     "first Nodes=ALL MaxTime=INFINITE PriorityTier=10 State=UP",
 )

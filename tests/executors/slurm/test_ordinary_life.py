@@ -62,7 +62,7 @@ def test_a_gang_beyond_a_limit_is_withdrawn_with_slurms_own_reason(
     cluster: SlurmCluster, tmp_path: Path
 ) -> None:
     commands = {
-        "long": wanting(local.tiny(tmp_path), partition="short", time="60"),
+        "long": wanting(local.tiny(tmp_path), partition="brief", time="60"),
         "good": local.tiny(tmp_path),
     }
     with harness.executor(cluster, tmp_path, commands, start_seconds=2.0) as executor:
@@ -257,7 +257,7 @@ def asked(cluster: SlurmCluster, tmp_path: Path) -> Iterator[SlurmExecutor]:
         (1, {"partition": "nosuch"}, "no such partition"),
         (17, {}, "16 GPUs in all"),
         (5, {"partition": "gpus", "exclude": "n[0-2]"}, "4 GPUs in all"),
-        (1, {"partition": "short", "time": "6"}, "5 minutes at most"),
+        (1, {"partition": "brief", "time": "6"}, "5 minutes at most"),
         (1, {"gpu_type": "a100"}, "0 GPUs in all"),
         (1, {"constraint": "nvlink"}, "0 GPUs in all"),
         (1, {"reservation": "nosuch"}, "reservation"),
