@@ -23,6 +23,7 @@ from shockwave.server import facts as facts_module
 from shockwave.server.describe import DecisionInForce, job_record
 from shockwave.server.facts import JobFacts
 from shockwave.server.groups import group_record
+from shockwave.server.outside import log_from_outside
 from shockwave.server.projection import NodeFacts, Projection
 from shockwave.server.records import (
     GroupRecord,
@@ -46,6 +47,7 @@ class _Made:
     facts: JobFacts
     decision: DecisionInForce | None
     obstacle: str
+    contested: frozenset[str]
     record: JobRecord
 
 
@@ -68,6 +70,7 @@ class Board(Journal):
         after = before.copy()
         for event in events:
             after.apply(event)
+            log_from_outside(event)
         ended, after.ended = after.ended, []
         self._store.append(before.sequence_number + 1, events, before.submitted, ended)
         with self._changed:
@@ -218,9 +221,11 @@ class Board(Journal):
                 NodeRecord(
                     id=name,
                     gpus=item.node.gpus,
-                    gpus_busy=busy.get(name, 0),
+                    # What is ordered may still be others'.
+                    gpus_busy=min(busy.get(name, 0), item.node.gpus - item.others),
                     gpus_others=item.others,
                     state=_node_state(item),
+                    reason=item.reason,
                 )
                 for name, item in self._projection.nodes.items()
             ]
@@ -266,13 +271,15 @@ class Board(Journal):
         origin_unix = self._projection.origin_unix
         if facts.ended:
             return job_record(facts, None, origin_unix)  # no later decision changes it
-        obstacle = self._obstacle(facts)
+        obstacle, contested = self._obstacle(facts), self._projection.contested()
         made = self._records.get(facts.id)
         if made is None or not (
-            made.facts is facts and made.decision is decision and made.obstacle == obstacle
+            made.facts is facts
+            and made.decision is decision
+            and (made.obstacle, made.contested) == (obstacle, contested)
         ):
-            record = job_record(facts, decision, origin_unix, obstacle)
-            made = self._records[facts.id] = _Made(facts, decision, obstacle, record)
+            record = job_record(facts, decision, origin_unix, obstacle, contested)
+            made = self._records[facts.id] = _Made(facts, decision, obstacle, contested, record)
         return made.record
 
     def _obstacle(self, facts: JobFacts) -> str:
@@ -289,7 +296,9 @@ class Board(Journal):
 
 
 def _node_state(item: NodeFacts) -> str:
-    return "drained" if item.drained else "up" if item.up else "down"
+    if item.drained or item.withheld:
+        return "drained"
+    return "up" if item.up else "down"
 
 
 def _gpus(placement: Placement) -> int:

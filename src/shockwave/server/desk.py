@@ -29,6 +29,7 @@ from shockwave.model.events import (
     NodeResumed,
     Request,
 )
+from shockwave.model.job import JobSpec
 from shockwave.protocol.paths import JobPaths
 from shockwave.server.batches import Batch, BatchRecord, Planned, planned
 from shockwave.server.board import Board
@@ -67,6 +68,7 @@ from shockwave.server.submissions import (
     checked,
     command_of,
     new_job_id,
+    spec_of,
     submission_of,
 )
 
@@ -105,9 +107,14 @@ class Desk(SchedulerDoor):
         with self._restoring:
             yield
 
-    def attach(self, log: Log, board: Board) -> None:
-        """Speak to this log and look at this board from now on."""
-        self._log, self._board = log, board
+    def attach(
+        self,
+        log: Log,
+        board: Board,
+        check: Callable[[JobSpec, Command], list[str]] = lambda job, command: [],
+    ) -> None:
+        """Speak to this log, look at this board and ask this executor from now on."""
+        self._log, self._board, self._check = log, board, check
         with board.projection() as projection:
             self._numbers = itertools.count(projection.submitted + 1)
 
@@ -115,6 +122,18 @@ class Desk(SchedulerDoor):
 
     def submit(self, submission: Submission, idempotency_key: str | None) -> tuple[JobRecord, bool]:
         accepted = checked(submission, gpus=self._gpus_known, executor=self._executor)
+        warnings = self._warnings(accepted)
+        record, is_new = self._submit_once(accepted, idempotency_key)
+        return record.model_copy(update={"warnings": warnings}), is_new
+
+    def _warnings(self, submission: Submission) -> list[str]:
+        """What the executor says of such a job; raises where it could never run it."""
+        spec = spec_of("new", self._clock.now(), submission)
+        return self._check(spec, command_of(submission, ""))
+
+    def _submit_once(
+        self, accepted: Submission, idempotency_key: str | None
+    ) -> tuple[JobRecord, bool]:
         if idempotency_key is None:
             return self._record(self._submit([accepted]).jobs[0]), True
         with self._key_lock(idempotency_key):
@@ -136,6 +155,9 @@ class Desk(SchedulerDoor):
             checked(submission, gpus=gpus, executor=self._executor)
             for submission in batch.submissions()
         ]
+        alike = {(job.gpus, repr(job.sections)): job for job in submissions}
+        for submission in alike.values():  # what an executor looks at
+            self._warnings(submission)
         if idempotency_key is None:
             return self._submit(submissions, group=batch.group, parallel=batch.parallel), True
         keys = [f"{idempotency_key}/{number}" for number in range(len(submissions))]

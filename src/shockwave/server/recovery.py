@@ -54,6 +54,7 @@ class Restored:
     log: Log
     board: Board
     projection: Projection
+    executor: LiveExecutor
 
 
 def fold(
@@ -133,7 +134,7 @@ class Recovery:
             observers=(_careful(board),),
         )
         loop.resume(self._clock.now())
-        return Restored(loop, log, board, projection)
+        return Restored(loop, log, board, projection, self._executor)
 
     def release(self, *, stop_jobs: bool) -> None:
         """Let go of the executor; its jobs run on unless they are to be stopped."""
