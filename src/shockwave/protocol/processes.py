@@ -15,7 +15,13 @@ from pathlib import Path
 _PROC = Path("/proc")
 _SET_PARENT_DEATH_SIGNAL = 1  # prctl(2)
 _SET_CHILD_SUBREAPER = 36
-_STATE, _PARENT, _GROUP, _SESSION, _START_TICKS = 0, 1, 2, 3, 19  # fields of /proc/<pid>/stat after the name
+_STATE, _PARENT, _GROUP, _SESSION, _START_TICKS = (
+    0,
+    1,
+    2,
+    3,
+    19,
+)  # fields of /proc/<pid>/stat after the name
 _ENDED = ("Z", "X")
 
 

@@ -8,6 +8,7 @@ import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from shockwave.executors.gangs.errors import LaunchError
 from shockwave.executors.gangs.folder import JobFolder
@@ -23,6 +24,11 @@ class Account:
     groups: tuple[int, ...]
     home: str
     shell: str
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What makes a process theirs, as :class:`subprocess.Popen` takes it."""
+        return {"user": self.uid, "group": self.gid, "extra_groups": self.groups}
 
     @property
     def variables(self) -> dict[str, str]:

@@ -122,14 +122,13 @@ def _spawn(
 ) -> subprocess.Popen[bytes]:
     python, environment, who = sys.executable, base_environment(os.environ), {}
     if account is not None:
-        python = python_for_everybody()
+        python, who = python_for_everybody(), account.identity
         environment |= account.variables
-        who = {"user": account.uid, "group": account.gid, "extra_groups": account.groups}
     argv = supervisor_argv(folder, generation, source, python=python)
     try:
         with open_to_append(folder.supervisor_log()) as output:
             output.truncate(0)
-            process = subprocess.Popen(
+            process: subprocess.Popen[bytes] = subprocess.Popen(
                 [*argv, *map(str, locks)],
                 cwd=folder.path,
                 env=environment,
@@ -138,7 +137,7 @@ def _spawn(
                 stderr=output,
                 pass_fds=locks,
                 start_new_session=True,  # outlives the scheduler and its terminal
-                **who,  # type: ignore[arg-type]
+                **who,
             )
     except (OSError, ValueError) as error:
         raise LaunchError(f"cannot be started: {error}") from error
