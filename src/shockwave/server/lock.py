@@ -39,10 +39,10 @@ def prepare_state_dir(folder: Path, *, others_pass: bool = False) -> None:
 
 
 def _check_owner(folder: Path) -> None:
-    owner = folder.stat().st_uid
-    if owner != os.geteuid():
+    owner, we = folder.stat().st_uid, os.geteuid()
+    if owner != we:
         raise InputError(
-            f"the state directory belongs to {_user_name(owner)}, not to {_user_name(os.geteuid())}",
+            f"the state directory belongs to {_user_name(owner)}, not to {_user_name(we)}",
             source=str(folder),
             hint="Secrets are kept there: choose another one by --state-dir, or change its owner",
         )

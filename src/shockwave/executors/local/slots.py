@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from shockwave.model.cluster import Node
@@ -69,12 +70,10 @@ class Slots:
         """
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         names = [f"{file_name(node)}-{slot}.lock" for node, slots in placement for slot in slots]
-        opened: list[int] = []
-        try:
+        with ExitStack() as opened:
+            descriptors = []
             for name in sorted(names):
-                opened.append(open_lock(self._folder / name))
-        except OSError:
-            for descriptor in opened:
-                os.close(descriptor)
-            raise
-        return opened
+                descriptors.append(descriptor := open_lock(self._folder / name))
+                opened.callback(os.close, descriptor)
+            opened.pop_all()
+        return descriptors
