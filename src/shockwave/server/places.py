@@ -57,7 +57,7 @@ def connect(path: Path, timeout: float | None = None) -> socket.socket:
 @contextmanager
 def short_name(path: Path) -> Iterator[str]:
     """A name for a socket whose path may be longer than the 107 bytes that an address holds."""
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{folder}/{path.name}"
     finally:
