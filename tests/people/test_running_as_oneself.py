@@ -83,9 +83,7 @@ def test_a_job_goes_where_its_owner_may_and_nowhere_else(
         assert "working directory does not exist" in record["why"]["reason"]
 
 
-def test_jobs_survive_the_scheduler_and_are_still_their_owners(
-    serve: Serve, alice: User
-) -> None:
+def test_jobs_survive_the_scheduler_and_are_still_their_owners(serve: Serve, alice: User) -> None:
     name = alice.ask(serve.url, lambda c: submit(c, shell("echo $$; exec sleep 1000")))
     until(serve.url, name, "running")
     process = Path()

@@ -94,8 +94,10 @@ def _packed(outcome: tuple[bool, Any]) -> bytes:
 def _plain(error: BaseException) -> BaseException:
     """Errors with arguments of their own do not survive the way."""
     kind = SchedulerRefused if isinstance(error, SchedulerRefused) else InputError
-    return kind(str(error)) if isinstance(error, InputError | SchedulerRefused) else RuntimeError(
-        f"{type(error).__name__}: {error}"
+    return (
+        kind(str(error))
+        if isinstance(error, InputError | SchedulerRefused)
+        else RuntimeError(f"{type(error).__name__}: {error}")
     )
 
 
