@@ -19,6 +19,7 @@ from shockwave.cli.client import (
 )
 from shockwave.cli.console import console, note, one_line_errors
 from shockwave.cli.late_flags import LateFlagsCommand, flag, takes_late_flags
+from shockwave.cli.surroundings import with_surroundings
 from shockwave.model.errors import InputError
 from shockwave.model.job import Adaptation
 
@@ -81,7 +82,22 @@ def submit(
     workdir: Annotated[Path | None, typer.Option(help="Where the command starts.")] = None,
     env: Annotated[
         list[str] | None,
-        typer.Option(help="NAME=VALUE for its environment. Repeat.", show_default=False),
+        typer.Option(
+            help="NAME=VALUE for its environment, or NAME with the value that it has here. "
+            "PATH, VIRTUAL_ENV, PYTHONPATH and CONDA_* are taken anyway. Repeat.",
+            show_default=False,
+        ),
+    ] = None,
+    env_file: Annotated[
+        Path | None, typer.Option(help="A file of NAME=VALUE lines.", show_default=False)
+    ] = None,
+    snapshot: Annotated[
+        bool | None,
+        typer.Option(
+            "--snapshot",
+            help="Run in a copy of the files that git tracks in the working folder.",
+            show_default=False,
+        ),
     ] = None,
     key: Annotated[
         str | None, typer.Option(help="Submitting twice with one key gives one job.")
@@ -118,7 +134,7 @@ def submit(
             "tenant": tenant,
             "weight": weight,
             "workdir": None if workdir is None else os.path.abspath(workdir),
-            "env": _pairs(env, "--env", "NAME=VALUE"),
+            "snapshot": snapshot,
         }
         fields |= {
             section: _pairs(options, f"--{section}", "OPTION=VALUE")
@@ -135,7 +151,10 @@ def submit(
                 hint="Name a job file, or put the command after --: "
                 "shockwave submit --epochs 3 -- python train.py",
             )
-        record = Client(url, token).post(
+        submission = with_surroundings(submission, env or (), env_file)
+        client = Client(url, token)
+        me = client.get("me")
+        record = client.post(
             "jobs",
             body=submission.model_dump(mode="json"),
             headers=None if key is None else {"Idempotency-Key": _sendable(key)},
@@ -147,6 +166,8 @@ def submit(
         note(
             f"{record['name']}: {record['state']}. What it waits for: shockwave why {record['id']}"
         )
+        if me["runs_as"] != (me["user"] or me["runs_as"]):
+            note(f"It runs as {me['runs_as']}, with that user's files and rights, not as you.")
 
 
 def _pairs(given: list[str] | None, option: str, form: str) -> dict[str, str] | None:

@@ -52,6 +52,7 @@ class LiveExecutor(Executor):
     """
 
     name: ClassVar[str]
+    runs_as_owner: ClassVar[bool] = False  # as root it starts a job as the user of its command
     SiteOptions: ClassVar[type[options.SiteOptions]] = options.SiteOptions
     JobOptions: ClassVar[type[options.JobOptions]] = options.JobOptions
 

@@ -99,15 +99,15 @@ class Board(Journal):
                 lambda: self.sequence_number > after, timeout=timeout_seconds
             )
 
-    def find(self, job: str) -> JobFacts | None:
-        """By id, or by name where that is unique."""
-        facts = self._of_id(job)
+    def find(self, job: str, owner: str | None = None) -> JobFacts | None:
+        """By id, or by name where that is unique, among the jobs of the owner if one is given."""
+        facts = self.of_id(job)
         if facts is None:
-            named = self._store.ids_of_name(job, limit=2)
-            facts = self._of_id(named[0]) if len(named) == 1 else None
+            named = self._store.ids_of_name(job, limit=2, owner=owner)
+            facts = self.of_id(named[0]) if len(named) == 1 else None
         return facts
 
-    def _of_id(self, job: str) -> JobFacts | None:
+    def of_id(self, job: str) -> JobFacts | None:
         with self._changed:
             facts = self._projection.jobs.get(job)
         if facts is None:
@@ -116,12 +116,17 @@ class Board(Journal):
                 facts = facts_module.from_json(stored.facts)
         return facts
 
-    def record(self, job: str) -> JobRecord | None:
-        facts = self.find(job)
+    def record(self, job: str, owner: str | None = None) -> JobRecord | None:
+        facts = self.find(job, owner)
         return None if facts is None else self._record_of(facts, self._decision)
 
     def page(
-        self, states: Sequence[State], tenant: str | None, after: str | None, limit: int
+        self,
+        states: Sequence[State],
+        tenant: str | None,
+        after: str | None,
+        limit: int,
+        owner: str | None = None,
     ) -> tuple[list[JobRecord], str | None]:
         """Jobs in order of submission, and the cursor of the next page."""
         start = self._number_of_cursor(after)
@@ -133,11 +138,12 @@ class Board(Journal):
                 if facts.number > start
                 and (not states or facts.state in states)
                 and tenant in (None, facts.spec.tenant)
+                and owner in (None, facts.spec.owner)
             ]
         over = [state for state in states if state not in _ACTIVE_STATES]
         if over or not states:
             found += self._store.ended_jobs(
-                states=over, tenant=tenant, after=start, limit=limit + 1
+                states=over, tenant=tenant, after=start, limit=limit + 1, owner=owner
             )
             found.sort(key=lambda facts: facts.number)
         page = found[: max(limit, 0)]

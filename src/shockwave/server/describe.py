@@ -61,6 +61,7 @@ def job_record(
         id=spec.id,
         name=spec.name or spec.id,
         state=facts.state,
+        owner=spec.owner,
         tenant=spec.tenant,
         model=spec.model,
         gpus=spec.gpus,

@@ -14,6 +14,7 @@ from shockwave.server.records import (
     NodeRecord,
     PlanRecord,
     RoundRecord,
+    Source,
     State,
     Submission,
     TenantRecord,
@@ -25,26 +26,46 @@ class Conflict(InputError):  # noqa: N818  (a state of affairs, not a mistake)
     """The request was right once, but things have moved on."""
 
 
+class NotAllowed(InputError):  # noqa: N818  (a state of affairs, not a mistake)
+    """Whoever asks may not have this."""
+
+
 class SchedulerDoor(ABC):
     """Thread-safe; every method returns at once. Raises ``InputError`` for what cannot be."""
 
     @abstractmethod
-    def submit(self, submission: Submission, idempotency_key: str | None) -> tuple[JobRecord, bool]:
-        """Durable when it returns. False if the key was seen before: the job of then.
+    def submit(
+        self, submission: Submission, idempotency_key: str | None, owner: str = ""
+    ) -> tuple[JobRecord, bool]:
+        """Durable when it returns. False if the owner has used the key before: the job of then.
 
         The same key with another submission is an :class:`InputError`.
         """
 
     @abstractmethod
-    def cancel(self, job: str) -> JobRecord: ...
+    def cancel(self, job: str, by: str = "") -> JobRecord: ...
 
     @abstractmethod
-    def job(self, job: str) -> JobRecord | None:
-        """By id, or by name where that is unique."""
+    def job(self, job: str, owner: str | None = None) -> JobRecord | None:
+        """By id, or by name where that is unique, among the jobs of the owner if one is given."""
+
+    @abstractmethod
+    def owner_of(self, job: str) -> str | None:
+        """Whose job it is, by id; None if there is no such job."""
+
+    @abstractmethod
+    def source_of(self, job: str) -> Source | None:
+        """The state of the code when the job of that id was submitted, if that is known."""
 
     @abstractmethod
     def jobs(
-        self, *, states: Sequence[State], tenant: str | None, after: str | None, limit: int
+        self,
+        *,
+        states: Sequence[State],
+        tenant: str | None,
+        after: str | None,
+        limit: int,
+        owner: str | None = None,
     ) -> tuple[list[JobRecord], str | None]:
         """A page in order of submission, and the cursor of the next one."""
 
@@ -66,7 +87,7 @@ class SchedulerDoor(ABC):
     def nodes(self) -> list[NodeRecord]: ...
 
     @abstractmethod
-    def drain(self, node: str, *, resume: bool) -> NodeRecord: ...
+    def drain(self, node: str, *, resume: bool, by: str = "") -> NodeRecord: ...
 
     @abstractmethod
     def tenants(self) -> list[TenantRecord]: ...

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import stat
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from threading import Event
@@ -12,25 +11,18 @@ from typing import BinaryIO
 
 from starlette.concurrency import run_in_threadpool
 
+from shockwave.protocol.files import open_plain
+
 CHUNK_BYTES = 64 * 1024
 GLANCE_SECONDS = 0.25
 
 
 def open_log(path: Path) -> BinaryIO | None:
-    """The file, if it is one; None for anything else.
-
-    A job can write to its own directory, so a link there, or a pipe that never ends, must not
-    make the server read on behalf of whoever put it there.
-    """
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    """The file, if it is one; None for anything else."""
     try:
-        descriptor = os.open(path, flags)
+        return open_plain(path)
     except OSError:
         return None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        return None
-    return os.fdopen(descriptor, "rb")
 
 
 def seek_to_last_lines(file: BinaryIO, lines: int) -> None:

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shockwave.model.errors import InputError
-from shockwave.server.door import Conflict
+from shockwave.server.door import Conflict, NotAllowed
 
 MEDIA_TYPE = "application/problem+json"
 logger = logging.getLogger(__name__)
@@ -92,6 +92,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(Conflict, _conflict)
+    app.add_exception_handler(NotAllowed, _not_allowed)
     app.add_exception_handler(InputError, _input_error)
 
 
@@ -105,8 +106,8 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 _DESCRIPTIONS = {
     400: "The body is not JSON, or a header contradicts it.",
-    401: "No token, or one that nobody has.",
-    403: "The token may not do this, or the request came from a foreign site.",
+    401: "Nothing says who you are: no token, or one that nobody has.",
+    403: "You may not do this, or the request came from a foreign site.",
     404: "There is nothing of that name.",
     409: "It no longer is as the request assumes.",
     413: "The body is larger than is accepted.",
@@ -188,6 +189,10 @@ def _shortened(value: object) -> str:
 
 def _conflict(request: Request, error: Exception) -> Response:
     return ProblemResponse(request.scope, 409, "conflict", str(error))
+
+
+def _not_allowed(request: Request, error: Exception) -> Response:
+    return ProblemResponse(request.scope, 403, "forbidden", str(error))
 
 
 def _input_error(request: Request, error: Exception) -> Response:

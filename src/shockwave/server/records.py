@@ -45,6 +45,13 @@ class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class Source(_Record):
+    """The state of the code that a job was submitted from."""
+
+    commit: str = Field(max_length=64, pattern=r"^[0-9a-f]{7,64}$", description="Of git.")
+    dirty: bool = Field(False, description="Whether there were changes that no commit has.")
+
+
 class Submission(_Record):
     """A job as a user submits it; ``job.yaml`` has exactly these fields.
 
@@ -58,14 +65,18 @@ class Submission(_Record):
     name: Name | None = Field(None, description="A name to recognise the job by.")
     command: Annotated[list[Text], Field(min_length=1, max_length=1024)]
     workdir: Text = Field(".", description="Where the command starts.")
-    env: dict[Text, Text] = Field(default_factory=dict)
+    env: dict[Text, Text] = Field(default_factory=dict, description="Variables for the command.")
+    snapshot: bool = Field(
+        False, description="Run in a copy of the files that git tracks in the working folder."
+    )
+    source: Source | None = Field(None, description="The code's state; `submit` fills it in.")
     gpus: int = Field(1, ge=1, le=100_000)
     epochs: int = Field(ge=1, le=10_000_000)
     adaptation: Adaptation = Adaptation.STATIC
     batch_sizes: Annotated[list[Size], Field(min_length=1, max_length=64)] = Field(default=[1])
     epoch_seconds: dict[Size, Seconds] = Field(default_factory=dict)
     model: Text = Field("", max_length=128)
-    tenant: Name = "default"
+    tenant: Name | None = Field(None, description="Assigned where it is left out.")
     weight: float = Field(1.0, ge=1e-6, le=1e6)
 
     @model_validator(mode="before")
@@ -96,14 +107,16 @@ class WhyRecord(_Record):
     ftf: float | None = None  # finish-time fairness: JCT over fair JCT, predicted until it ended
     ftf_definition: str | None = None  # which share is fair
     last_log_lines: list[str] = Field(default_factory=list)  # of a job that failed
+    source: Source | None = None  # the state of the code that it was submitted from
 
 
 class JobRecord(_Record):
     """A job, as ``queue``, ``status`` and ``GET /jobs`` show it. Times are unix seconds."""
 
     id: str
-    name: str
+    name: str  # empty for the jobs of others
     state: State
+    owner: str = ""
     tenant: str
     model: str
     gpus: int

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from pydantic import BaseModel
 from starlette.responses import StreamingResponse
 
-from shockwave.server.auth import job_itself, operator, operator_or_job
+from shockwave.server.auth import Who, job_itself, own_job, visible_job
 from shockwave.server.door import SchedulerDoor
 from shockwave.server.logs import follow_log, open_log, read_log
 from shockwave.server.pages import JobPage, Reports
@@ -43,21 +43,12 @@ def document(record: BaseModel, status: int = 200) -> Response:
     return Response(record.model_dump_json(), status, media_type="application/json")
 
 
-def existing(door: SchedulerDoor, job: str) -> JobRecord:
-    """The job of that id or name. Raises a 404 where there is none."""
-    record = door.job(job)
-    if record is None:
-        raise ProblemError(404, "job-not-found", f"There is no job {job!r}.")
-    return record
-
-
 @router.post(
     "/jobs",
     operation_id="submitJob",
     summary="Submit a job",
     status_code=201,
     response_model=JobRecord,
-    dependencies=[Depends(operator)],
     responses={
         200: {"model": JobRecord, "description": "The job that this key submitted before."},
         **responses(400, 401, 403, 413, 422),
@@ -65,6 +56,7 @@ def existing(door: SchedulerDoor, job: str) -> JobRecord:
 )
 def submit_job(
     door: Scheduler,
+    who: Who,
     submission: Submission,
     idempotency_key: Annotated[
         str | None,
@@ -77,8 +69,11 @@ def submit_job(
     ] = None,
 ) -> Response:
     """The job is durable when this answers. With an `Idempotency-Key` that was seen before, the
-    answer is the job of then; the same key with another job is an error."""
-    record, is_new = door.submit(submission, idempotency_key)
+    answer is the job of then; the same key with another job is an error. The job belongs to
+    whoever submits it, and the tenant is the one that they are assigned to."""
+    person = who.someone()
+    admitted = who.people.admitted(submission, person)
+    record, is_new = door.submit(admitted, idempotency_key, who.people.owner(person))
     response = document(record, 201 if is_new else 200)
     response.headers["Location"] = f"{API}/jobs/{record.id}"
     return response
@@ -89,23 +84,31 @@ def submit_job(
     operation_id="listJobs",
     summary="List jobs",
     response_model=JobPage,
-    dependencies=[Depends(operator)],
     responses=responses(401, 403, 422),
 )
 def list_jobs(
     door: Scheduler,
+    who: Who,
     state: Annotated[list[State] | None, Query(description="Only jobs in these states.")] = None,
     tenant: Annotated[str | None, Query(max_length=128)] = None,
     after: Annotated[
         str | None, Query(max_length=128, description="The `next` of the page before.")
     ] = None,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
+    mine: Annotated[bool, Query(description="Only one's own.")] = False,
 ) -> Response:
-    """Jobs in order of submission, a page at a time."""
+    """Jobs in order of submission, a page at a time. Of others' only what is public."""
+    person = who.someone()
+    only_own = mine or (who.people.private_queue and not person.operator)
     items, following = door.jobs(
-        states=tuple(dict.fromkeys(state or ())), tenant=tenant, after=after, limit=limit
+        states=tuple(dict.fromkeys(state or ())),
+        tenant=tenant,
+        after=after,
+        limit=limit,
+        owner=who.people.owner(person) if only_own else None,
     )
-    return document(JobPage.model_construct(items=items, next=following))
+    shown = [item for item in map(who.shown, items) if item is not None]
+    return document(JobPage.model_construct(items=shown, next=following))
 
 
 @router.get(
@@ -113,12 +116,12 @@ def list_jobs(
     operation_id="getJob",
     summary="Look at a job",
     response_model=JobRecord,
-    dependencies=[Depends(operator_or_job)],
     responses=responses(401, 403, 404, 422),
 )
-def get_job(door: Scheduler, job: JobId) -> Response:
-    """The record of one job. A job may look at itself with its own token."""
-    return document(existing(door, job))
+def get_job(door: Scheduler, who: Who, job: JobId) -> Response:
+    """The record of one job; of somebody else's, what is public. A job may look at itself with
+    its own token."""
+    return document(visible_job(door, who, job))
 
 
 @router.delete(
@@ -126,12 +129,12 @@ def get_job(door: Scheduler, job: JobId) -> Response:
     operation_id="cancelJob",
     summary="Cancel a job",
     response_model=JobRecord,
-    dependencies=[Depends(operator)],
     responses=responses(401, 403, 404, 409, 422),
 )
-def cancel_job(door: Scheduler, job: JobId) -> Response:
+def cancel_job(door: Scheduler, who: Who, job: JobId) -> Response:
     """Takes the job back; what runs is stopped. A job that is over is a conflict."""
-    return document(door.cancel(existing(door, job).id))
+    person = who.someone()
+    return document(door.cancel(own_job(door, who, job).id, by=who.people.owner(person)))
 
 
 @router.get(
@@ -139,12 +142,14 @@ def cancel_job(door: Scheduler, job: JobId) -> Response:
     operation_id="explainJob",
     summary="Why a job runs or waits",
     response_model=WhyRecord,
-    dependencies=[Depends(operator)],
     responses=responses(401, 403, 404, 422),
 )
-def explain_job(door: Scheduler, job: JobId) -> Response:
+def explain_job(door: Scheduler, who: Who, job: JobId) -> Response:
     """The numbers behind the last decision; of a job that failed, the end of its output too."""
-    return document(existing(door, job).why)
+    who.someone()
+    record = visible_job(door, who, job)
+    source = door.source_of(record.id) if who.owns(record) else None
+    return document(record.why.model_copy(update={"source": source}))
 
 
 @router.get(
@@ -152,7 +157,6 @@ def explain_job(door: Scheduler, job: JobId) -> Response:
     operation_id="readJobLog",
     summary="Read a job's output",
     response_class=StreamingResponse,
-    dependencies=[Depends(operator)],
     responses={
         200: {
             "description": "Standard output and error, as the job wrote them.",
@@ -164,6 +168,7 @@ def explain_job(door: Scheduler, job: JobId) -> Response:
 def read_job_log(
     request: Request,
     door: Scheduler,
+    who: Who,
     job: JobId,
     rank: Annotated[int, Query(ge=0, le=1_000_000, description="Of this process.")] = 0,
     tail: Annotated[
@@ -174,7 +179,8 @@ def read_job_log(
     ] = False,
 ) -> Response:
     """What the job wrote, as plain text."""
-    found = existing(door, job).id
+    who.someone()
+    found = own_job(door, who, job).id
     headers = {"X-Content-Type-Options": "nosniff"}
     media_type = "text/plain; charset=utf-8"
     if follow:
@@ -204,5 +210,5 @@ def read_job_log(
 def report_progress(door: Scheduler, job: JobId, batch: Reports) -> Response:
     """What the job did since it last reported, in order. Needs the token of this very job. A
     batch of an earlier launch is a conflict: another process carries the job now."""
-    door.report(existing(door, job).id, batch.generation, batch.reports)  # type: ignore[arg-type]
+    door.report(job, batch.generation, batch.reports)  # type: ignore[arg-type]
     return Response(status_code=204)

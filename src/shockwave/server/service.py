@@ -18,7 +18,9 @@ from shockwave.server.config import ServeConfig
 from shockwave.server.desk import Desk
 from shockwave.server.execution import MakeExecutor, make_executor_of, site_of
 from shockwave.server.lock import StateLock, prepare_state_dir
+from shockwave.server.people import jobs_run_as_owners
 from shockwave.server.recovery import Recovery, Restored
+from shockwave.server.settings import DATABASE_FILE
 from shockwave.server.snapshots import Snapshots
 from shockwave.server.store import Store
 
@@ -34,6 +36,7 @@ class Service:
     def __init__(self, config: ServeConfig, *, make_executor: MakeExecutor | None = None) -> None:
         self.config = config
         self._make_executor = make_executor or make_executor_of(config)
+        self._as_owner = jobs_run_as_owners(config.executor)
         self._lock = StateLock(config.state_dir)
         self._out_of_step = False  # with the journal, after a round that failed
         self._backend_away = False
@@ -42,7 +45,7 @@ class Service:
 
     def claim(self) -> None:
         """Make the state directory ours. Raises :class:`InputError` if that cannot be."""
-        prepare_state_dir(self.config.state_dir)
+        prepare_state_dir(self.config.state_dir, others_pass=self._as_owner)
         self._lock.acquire()
 
     def start(self) -> None:
@@ -54,6 +57,8 @@ class Service:
             self.claim()
         try:
             archive = Archive(self.config.state_dir / "archive")
+            if self.config.database_url is None:  # SQLite would make it readable by others
+                (self.config.state_dir / DATABASE_FILE).touch(mode=0o600)
             self._store = Store(self.config.database, archive)
         except BaseException:
             self._lock.release()
@@ -80,6 +85,7 @@ class Service:
             state_dir=self.config.state_dir,
             store=self._store,
             clock=self._clock,
+            as_owner=self._as_owner,
         )
         site = site_of(self.config, self.desk.command_of, self.origin_unix, self._clock)
         self._recovery = Recovery(

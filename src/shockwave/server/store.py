@@ -177,19 +177,27 @@ class Store:
             row = connection.execute(sa.select(_jobs).where(condition)).one_or_none()
             return None if row is None else IndexedJob(*row)
 
-    def ids_of_name(self, name: str, limit: int = 10) -> list[str]:
-        """The latest jobs of that name, newest first."""
+    def ids_of_name(self, name: str, limit: int = 10, owner: str | None = None) -> list[str]:
+        """The latest jobs of that name, newest first; of the owner, if one is given."""
         wanted = (
             sa.select(_jobs.c.id)
             .where(_jobs.c.name == name)
             .order_by(_jobs.c.number.desc())
             .limit(limit)
         )
+        if owner is not None:
+            wanted = wanted.where(_jobs.c.owner == owner)
         with clear_errors(self.where), self._engine.connect() as connection:
             return list(connection.execute(wanted).scalars())
 
     def ended_jobs(
-        self, *, states: Sequence[str], tenant: str | None, after: int, limit: int
+        self,
+        *,
+        states: Sequence[str],
+        tenant: str | None,
+        after: int,
+        limit: int,
+        owner: str | None = None,
     ) -> list[JobFacts]:
         """Jobs that have ended, in order of submission from number ``after`` on."""
         wanted = sa.select(_jobs.c.facts).where(_jobs.c.number > after, _jobs.c.state != ACTIVE)
@@ -197,6 +205,8 @@ class Store:
             wanted = wanted.where(_jobs.c.state.in_(states))
         if tenant is not None:
             wanted = wanted.where(_jobs.c.tenant == tenant)
+        if owner is not None:
+            wanted = wanted.where(_jobs.c.owner == owner)
         wanted = wanted.order_by(_jobs.c.number).limit(limit)
         with clear_errors(self.where), self._engine.connect() as connection:
             texts = connection.execute(wanted).scalars().all()

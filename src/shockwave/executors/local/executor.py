@@ -7,6 +7,7 @@ and nobody has to guess whether a process id still means the same process.
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from shockwave.executors.gangs.gang import Gang
 from shockwave.executors.gangs.launch import GangSettings, Start
 from shockwave.executors.gangs.shipping import ship_supervisor
 from shockwave.executors.live import Site
+from shockwave.executors.local.accounts import account_to_run_as
 from shockwave.executors.local.gangs import LocalGang, start_gang
 from shockwave.executors.local.slots import Slots
 from shockwave.model.cluster import Node
@@ -36,6 +38,7 @@ class LocalExecutor(GangExecutor):
     """
 
     name: ClassVar[str] = "local"
+    runs_as_owner: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -72,8 +75,15 @@ class LocalExecutor(GangExecutor):
         return self._slots.problem(order.placement)
 
     def _start(self, start: Start) -> Gang:
-        part = self._slots.part(start.order.placement, start.parts())
-        return start_gang(start, part, self._source)
+        placement = start.order.placement
+        account = account_to_run_as(start.command.user)
+        part = self._slots.part(placement, start.parts())
+        slots = self._slots.open_locks(placement)
+        try:
+            return start_gang(start, part, self._source, slots, account)
+        finally:
+            for descriptor in slots:
+                os.close(descriptor)  # the supervisor has its own
 
     def _find(self, order: Launch, folder: JobFolder, record: LaunchRecord | None) -> Gang:
         launched = self._clock() if record is None else record.launched

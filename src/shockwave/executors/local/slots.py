@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from shockwave.model.cluster import Node
 from shockwave.model.errors import InputError
 from shockwave.model.events import Placement
 from shockwave.protocol.environment import DEVICES
+from shockwave.protocol.locks import open_lock
 from shockwave.protocol.names import file_name
 from shockwave.protocol.records import Part
 
@@ -51,12 +54,26 @@ class Slots:
 
     def part(self, placement: Placement, parts: Sequence[Part]) -> Part:
         """The ranks of all parts as one: however many nodes there are, all are this machine."""
-        self._folder.mkdir(parents=True, exist_ok=True)
         ranks: list[dict[str, str]] = []
-        locks: list[str] = []  # files that stand for the slots: whoever locks one has the GPU
         for (node, slots), part in zip(placement, parts, strict=True):
             for slot, variables in zip(slots, part.ranks, strict=True):
                 device = self._devices[self._first_device[node] + slot]
                 ranks.append({**variables, DEVICES: device})
-                locks.append(str(self._folder / f"{file_name(node)}-{slot}.lock"))
-        return Part(", ".join(node for node, _ in placement), ranks, locks)
+        return Part(", ".join(node for node, _ in placement), ranks)
+
+    def open_locks(self, placement: Placement) -> list[int]:
+        """Descriptors of the files that stand for the slots: whoever locks one has the GPU.
+
+        They are opened here, because the user of a job may not open them. In one order for all,
+        so that gangs that wait for each other's slots cannot lock each other out. Raises
+        :class:`OSError`.
+        """
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        names = [f"{file_name(node)}-{slot}.lock" for node, slots in placement for slot in slots]
+        with ExitStack() as opened:
+            descriptors = []
+            for name in sorted(names):
+                descriptors.append(descriptor := open_lock(self._folder / name))
+                opened.callback(os.close, descriptor)
+            opened.pop_all()
+        return descriptors

@@ -29,7 +29,7 @@ from typing import IO
 from shockwave.protocol import environment as names
 from shockwave.protocol.files import read_json, write_json
 from shockwave.protocol.lease import LeaseFile
-from shockwave.protocol.locks import open_lock, try_lock
+from shockwave.protocol.locks import try_lock
 from shockwave.protocol.paths import JobPaths
 from shockwave.protocol.processes import (
     adopt_orphans,
@@ -150,9 +150,7 @@ class Supervisor:
 
     def _take_slots(self) -> bool:
         """False if asked to stop before all slots were free."""
-        for path in sorted(self._mine.slot_locks):  # one order for all: no deadlock
-            descriptor = open_lock(Path(path))
-            self._locks.append(descriptor)
+        for descriptor in self._locks[1:]:  # the first is held since before we were started
             while not try_lock(descriptor):
                 if self._must_end():
                     return False
@@ -180,7 +178,7 @@ class Supervisor:
             self._error = f"the working directory does not exist: {workdir}"
             return
         meeting = {names.MASTER_ADDR: self._order.master_addr, names.MASTER_PORT: str(port)}
-        base = {**os.environ, **self._order.env, **meeting}
+        base = {**names.base_environment(os.environ), **self._order.env, **meeting}
         for variables, device in zip(self._mine.ranks, self._devices(), strict=True):
             environment = {**base, **device, **variables}
             try:
