@@ -65,12 +65,10 @@ class TenantSettings(BaseModel):
     weight: float = Field(1.0, gt=0, le=1e6)
 
 
-def _gpus_of_this_machine() -> int:
-    """What the NVIDIA driver lists; one emulated slot where there is none."""
-    try:
-        return len(os.listdir("/proc/driver/nvidia/gpus")) or 1
-    except OSError:
-        return 1
+def _slots_of_this_machine(said: dict[str, Any]) -> int:
+    """The GPUs that the executor may use here; one emulated slot where there is none."""
+    options = said.get(OPTIONS)
+    return max(1, options.gpus_here()) if isinstance(options, SiteOptions) else 1
 
 
 # The groups of settings, by their first: in the help, and in the documentation.
@@ -150,7 +148,9 @@ class ServeConfig(BaseModel):
 
     executor: str = "local"
     """Where jobs run: an executor by name, or a class as ``my_package:MyExecutor``."""
-    slots: int = Field(default_factory=_gpus_of_this_machine, ge=1, le=100_000)
+    site_options: SerializeAsAny[SiteOptions] = Field(default_factory=dict, validate_default=True)
+    """The options of the executor."""
+    slots: int = Field(default_factory=_slots_of_this_machine, ge=1, le=100_000)
     """GPU slots, where the executor does not know its GPUs itself. Without it, the GPUs of this
     machine, or one slot if it has none."""
     gpus_per_node: int | None = Field(None, ge=1)
@@ -162,8 +162,6 @@ class ServeConfig(BaseModel):
     stop_jobs: bool = False
     """At shutdown, stop running jobs. Otherwise they run on and are found again at the next
     start."""
-    site_options: SerializeAsAny[SiteOptions] = Field(default_factory=dict, validate_default=True)
-    """The options of the executor."""
 
     most_crashes: int = Field(3, ge=1)
     """Crashes in a row without progress after which a job is given up."""

@@ -14,8 +14,10 @@ from shockwave.executors.gangs.folder import JobFolder
 from shockwave.executors.gangs.gang import Gang
 from shockwave.executors.gangs.launch import Start, supervisor_argv
 from shockwave.executors.local.accounts import Account, hand_over, python_for_everybody
+from shockwave.executors.local.limits import Within
 from shockwave.executors.local.user_limits import limits_of, set_limits
 from shockwave.model.errors import ExecutorError
+from shockwave.model.events import Placement
 from shockwave.protocol.environment import base_environment
 from shockwave.protocol.files import open_to_append
 from shockwave.protocol.locks import is_held, open_lock, try_lock
@@ -24,7 +26,7 @@ from shockwave.protocol.records import Part
 
 
 class LocalGang(Gang):
-    """``process`` is the supervisor if we are its parent."""
+    """``process`` is the supervisor if we are its parent, ``slots`` those that it really has."""
 
     def __init__(
         self,
@@ -32,9 +34,11 @@ class LocalGang(Gang):
         generation: int,
         launched: float,
         process: subprocess.Popen[bytes] | None = None,
+        slots: Placement = (),
     ) -> None:
         super().__init__(folder, generation, launched)
         self._process = process
+        self.slots = slots
 
     def alive(self) -> bool:
         """Whether any of its processes lives, be it one that is only just starting."""
@@ -87,13 +91,18 @@ class LocalGang(Gang):
 
 
 def start_gang(
-    start: Start, part: Part, source: Path, slots: Sequence[int], account: Account | None
+    start: Start,
+    part: Part,
+    source: Path,
+    slots: Sequence[int],
+    account: Account | None,
+    limits: Within | None = None,
 ) -> LocalGang:
     """Starts a supervisor that starts the ranks as soon as their slots are free.
 
-    It runs as the user of ``account``; None means ours. ``slots`` are the locks of the GPUs. The
-    lease is on the disk first. Raises :class:`ExecutorError` if a file cannot be written, and
-    :class:`LaunchError` if the operating system refuses.
+    It runs as the user of ``account``, None means ours, and within ``limits``. ``slots`` are the
+    locks of the GPUs. The lease is on the disk first. Raises :class:`ExecutorError` if a file
+    cannot be written, and :class:`LaunchError` if the operating system refuses.
     """
     folder, generation = start.folder, start.generation
     if account is not None:
@@ -107,7 +116,7 @@ def start_gang(
     try:
         if not try_lock(alive):
             raise LaunchError(f"launch {generation} of it is running already")
-        process = _spawn(folder, generation, source, [alive, *slots], account)
+        process = _spawn(folder, generation, source, [alive, *slots], account, limits)
     finally:
         os.close(alive)  # the supervisor has its own
     return LocalGang(folder, generation, start.now, process)
@@ -119,20 +128,24 @@ def _spawn(
     source: Path,
     locks: Sequence[int],
     account: Account | None,
+    limits: Within | None,
 ) -> subprocess.Popen[bytes]:
     python, environment, who = sys.executable, base_environment(os.environ), {}
     if account is not None:
         python, who = python_for_everybody(), account.identity
         environment |= account.variables
     argv = supervisor_argv(folder, generation, source, python=python)
+    argv += map(str, locks)
+    if limits is not None:
+        argv = limits.wrap(argv)
     try:
         with open_to_append(folder.supervisor_log()) as output:
             output.truncate(0)
             process: subprocess.Popen[bytes] = subprocess.Popen(
-                [*argv, *map(str, locks)],
+                argv,
                 cwd=folder.path,
                 env=environment,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL if limits is None else subprocess.PIPE,
                 stdout=output,
                 stderr=output,
                 pass_fds=locks,
@@ -143,4 +156,19 @@ def _spawn(
         raise LaunchError(f"cannot be started: {error}") from error
     if account is not None:
         set_limits(process.pid, limits_of(account))
+    if limits is not None:
+        _let_in(process, limits)
     return process
+
+
+def _let_in(process: subprocess.Popen[bytes], limits: Within) -> None:
+    """What waits to be started is put within its limits, or never starts."""
+    assert process.stdin is not None
+    try:
+        limits.admit(process.pid)
+        process.stdin.write(b"\n")
+        process.stdin.close()
+    except OSError as error:
+        process.kill()
+        process.wait()
+        raise LaunchError(f"its limits cannot be set: {error}") from error
