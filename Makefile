@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench docs leaderboard clean
 
 demo: $(VENV)/.core            ## compare schedulers in simulation, then run real jobs live
 	@mkdir -p out
@@ -30,7 +30,17 @@ bench: $(VENV)/.test           ## speed, as ratios measured in one run; results 
 	$(BIN)/python bench/planning.py
 	$(BIN)/python bench/decisions.py
 	$(BIN)/python bench/service.py
+	$(BIN)/python bench/restart.py
 	$(BIN)/python bench/dispatch.py
+	$(BIN)/python bench/traces.py
+
+docs: $(VENV)/.test            ## the documentation as pages, in out/site
+	$(BIN)/mkdocs build --strict
+
+leaderboard: $(VENV)/.core     ## all policies on generated workloads, as docs/leaderboard.html
+	@mkdir -p out
+	$(BIN)/shockwave leaderboard --suite full -o docs/leaderboard.html --json out/leaderboard.json \
+	    --cache out/leaderboard
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Shockwave needs Python 3.11 or newer: make PYTHON=python3.11 ...")'

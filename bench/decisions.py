@@ -23,21 +23,25 @@ from rich.console import Console
 from rich.table import Table
 
 from shockwave.engine.journal import MemoryJournal
+from shockwave.engine.log import Log
 from shockwave.engine.loop import RoundLoop
-from shockwave.engine.state import Rounds
+from shockwave.engine.state import SchedulerState
 from shockwave.executors.simulated import SimulatedExecutor
-from shockwave.executors.simulation import TraceArrivals, by_arrival
+from shockwave.executors.simulation import TraceFeed, by_arrival
 from shockwave.model.cluster import Cluster
+from shockwave.model.events import RunStarted
 from shockwave.model.view import View
 from shockwave.policies.base import Decision, Policy
 from shockwave.policies.shockwave import Shockwave
 from shockwave.predict.base import Forecast, Predictor
 from shockwave.predict.restatement import Restatement
 from shockwave.traces import load
+from shockwave.version import __version__
 
 SIZES = ((120, 32, 60), (460, 128, 60), (900, 256, 60), (20_000, 16_384, 20))  # jobs, GPUs, timed
 QUICK_SIZES = SIZES[:2]
 ROUND_SECONDS = 120.0
+RESTART_SECONDS = 20.0
 ALLOWED_SHARE = 0.05  # of a round
 
 
@@ -82,15 +86,26 @@ def measure(jobs: int, gpus: int, decisions: int) -> Timing:
     trace = by_arrival(load(f"generated:jobs={round(1.2 * jobs)},span_hours=0.5", seed=1))
     predictor = Restatement()
     policy = TimedPolicy(predictor, enough=round(0.7 * jobs))
-    rounds = Rounds(round_seconds=ROUND_SECONDS)
+    log = Log(SchedulerState(), MemoryJournal())
+    log.emit(
+        RunStarted(
+            0.0,
+            policy=policy.name,
+            predictor=predictor.name,
+            trace="",
+            nodes=Cluster.uniform(gpus).nodes,
+            round_seconds=ROUND_SECONDS,
+            restart_seconds=RESTART_SECONDS,
+            seed=0,
+            version=__version__,
+        )
+    )
     loop = RoundLoop(
         policy=policy,
         predictor=predictor,
-        executor=SimulatedExecutor(trace, rounds.restart_seconds),
-        arrivals=TraceArrivals(trace),
-        cluster=Cluster.uniform(gpus),
-        journal=MemoryJournal(),
-        rounds=rounds,
+        executor=SimulatedExecutor(trace, RESTART_SECONDS),
+        feed=TraceFeed(trace),
+        log=log,
     )
     while len(policy.seconds) < decisions and loop.step():
         pass

@@ -115,13 +115,20 @@ class Connection:
 
 
 @contextmanager
-def serving(slots: int, round_seconds: float, policy: str) -> Iterator[Server]:
+def serving(
+    slots: int,
+    round_seconds: float,
+    policy: str,
+    state_dir: Path | None = None,
+    restart_seconds: float = 1.0,
+) -> Iterator[Server]:
+    """In a state directory that is thrown away, unless one is given."""
     with tempfile.TemporaryDirectory(prefix="shockwave-bench-") as folder:
-        state_dir = Path(folder) / "state"
+        state_dir = state_dir or Path(folder) / "state"
         settings = {
             "state_dir": str(state_dir), "port": 0, "slots": slots, "policy": policy,
-            "round_seconds": round_seconds, "restart_seconds": 1.0, "grace_seconds": 1.0,
-            "stop_jobs": True,
+            "round_seconds": round_seconds, "restart_seconds": restart_seconds,
+            "grace_seconds": 1.0, "stop_jobs": True,
         }  # fmt: skip
         log = Path(folder) / "serve.log"
         with log.open("wb") as errors:

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
 
-from shockwave.engine.executor import Executor, Launch, Poll
-from shockwave.engine.journal import MemoryJournal
+from shockwave.engine.executor import Executor, Launch
+from shockwave.engine.journal import Journal
+from shockwave.engine.log import Log
 from shockwave.engine.loop import Observer, RoundLoop
 from shockwave.engine.retry import Retries
-from shockwave.engine.state import Rounds
+from shockwave.engine.state import Rounds, SchedulerState
 from shockwave.executors.faults import Fault
 from shockwave.executors.simulated import SimulatedExecutor
-from shockwave.executors.simulation import TraceArrivals, by_arrival
+from shockwave.executors.simulation import TraceFeed, by_arrival
 from shockwave.model.cluster import Cluster
-from shockwave.model.events import Event, JobFinished, JobStarted, JobStopped
-from shockwave.model.job import Adaptation, JobSpec, Regime, TraceJob
+from shockwave.model.events import (
+    Event,
+    JobChanged,
+    JobFinished,
+    JobStarted,
+    JobStopped,
+    Progressed,
+    Request,
+    RunStarted,
+    Starts,
+)
+from shockwave.model.job import Adaptation, JobSpec, Preemptible, Regime, TraceJob
 from shockwave.model.view import Ints, View
 from shockwave.policies.base import Decision, Policy
 from shockwave.policies.fifo import Fifo
@@ -36,6 +49,7 @@ def make_job(
     weight: float = 1.0,
     model: str = "",
     profile: dict[int, float] | None = None,
+    preemptible: Preemptible = Preemptible.ALWAYS,
 ) -> TraceJob:
     """A job of (configuration, epochs, seconds per epoch) regimes; its profile is the truth."""
     seconds = {c: s for c, _, s in regimes} if profile is None else profile
@@ -49,6 +63,7 @@ def make_job(
         adaptation=Adaptation.CUSTOM if len(seconds) > 1 else Adaptation.STATIC,
         model=model,
         weight=weight,
+        preemptible=preemptible,
     )
     return TraceJob(spec, tuple(Regime(c, epochs, s) for c, epochs, s in regimes))
 
@@ -110,8 +125,8 @@ class Recorder(Executor):
     def __init__(self, inner: SimulatedExecutor, *, skip: bool = True) -> None:
         self.inner = inner
         self.skip = skip
-        self.polls: list[Poll] = []
-        self._running: set[int] = set()
+        self.polls: list[list[Event]] = []
+        self.told: list[Progressed] = []
 
     def launch(self, launches: Sequence[Launch]) -> None:
         self.inner.launch(launches)
@@ -119,13 +134,54 @@ class Recorder(Executor):
     def stop(self, handles: Ints) -> None:
         self.inner.stop(handles)
 
-    def poll(self, until: float) -> Poll:
+    def poll(self, until: float) -> list[Event]:
         self.polls.append(self.inner.poll(until))
         return self.polls[-1]
+
+    def progress(self, handles: Ints | None = None) -> Progressed:
+        self.told.append(self.inner.progress(handles))
+        return self.told[-1]
 
     def quiet_until(self) -> float:
         quiet = self.inner.quiet_until()
         return quiet if self.skip else min(quiet, self.inner.now)
+
+
+class ListJournal(Journal):
+    """Keeps everything, progress included."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def write(self, events: Sequence[Event]) -> None:
+        self.events += events
+
+
+class Asking(TraceFeed):
+    """A trace, and people who ask for something when its time has come."""
+
+    def __init__(self, jobs: Sequence[TraceJob], log: Log, asked: Sequence[Request]) -> None:
+        super().__init__(jobs)
+        self._log = log
+        self._asked = sorted(asked, key=lambda request: request.time)
+
+    def due(self, now: float) -> list[JobSpec]:
+        while self._asked and self._asked[0].time <= now:
+            request = replace(self._asked.pop(0), time=now)
+            if self._possible(request):
+                self._log.request(partial(list, [request]))
+        return super().due(now)
+
+    def _possible(self, request: Request) -> bool:
+        """A job that runs, or is gone, declares nothing new."""
+        state = self._log.state
+        if not isinstance(request, JobChanged):
+            return True
+        handle = state.table.find(request.job.id)
+        return handle is not None and not state.is_running(handle)
+
+    def next_arrival(self) -> float:
+        return min([super().next_arrival(), *(request.time for request in self._asked[:1])])
 
 
 class Run:
@@ -139,27 +195,44 @@ class Run:
         policy: Policy | None = None,
         predictor: Predictor | None = None,
         rounds: Rounds | None = None,
+        starts: Starts = Starts.ROUNDS,
         faults: Sequence[Fault] = (),
+        asked: Sequence[Request] = (),
         retries: Retries | None = None,
         observers: Sequence[Observer] = (),
         skip: bool = True,
         executor: type[Recorder] = Recorder,
     ) -> None:
         rounds = rounds or Rounds(100.0, 10.0)
+        policy, predictor = policy or Fifo(), predictor or Reactive()
         ordered = by_arrival(jobs)
-        journal = MemoryJournal()
+        journal = ListJournal()
         self.executor = executor(
             SimulatedExecutor(ordered, rounds.restart_seconds, faults), skip=skip
         )
         self.views: list[View] = []
+        self.log = Log(SchedulerState(), journal)
+        self.log.emit(
+            RunStarted(
+                0.0,
+                policy=policy.name,
+                predictor=predictor.name,
+                trace="",
+                nodes=(cluster or Cluster.uniform(4)).nodes,
+                round_seconds=rounds.round_seconds,
+                restart_seconds=rounds.restart_seconds,
+                seed=0,
+                version="0",
+                starts=starts,
+            )
+        )
+        self.feed = Asking(ordered, self.log, asked)
         self.loop = RoundLoop(
-            policy=policy or Fifo(),
-            predictor=predictor or Reactive(),
+            policy=policy,
+            predictor=predictor,
             executor=self.executor,
-            arrivals=TraceArrivals(ordered),
-            cluster=cluster or Cluster.uniform(4),
-            journal=journal,
-            rounds=rounds,
+            feed=self.feed,
+            log=self.log,
             retries=retries,
             observers=(self._see, *observers),
         )

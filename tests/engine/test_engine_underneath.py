@@ -8,18 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from shockwave.engine.arrivals import CancelJob
 from tests.engine.runs import Recorder, Run, Scripted, make_job
-from tests.engine.test_requests import Asking
 
 from shockwave.engine.assign import Assigner, Orders
-from shockwave.engine.executor import Launch, Poll
+from shockwave.engine.executor import Launch
 from shockwave.executors.faults import NodeFailure, NodeOccupation, NodeRecovery
 from shockwave.executors.simulated import SimulatedExecutor
 from shockwave.executors.simulation import by_arrival
 from shockwave.model.cluster import Cluster, Node
 from shockwave.model.errors import StuckError
 from shockwave.model.events import (
+    CancelRequested,
     Event,
     JobCancelled,
     JobStarted,
@@ -45,7 +44,7 @@ class Engine(Recorder):
 
     away_from_to = (0.0, 0.0)
     known_nodes: tuple[Node, ...] | None = None
-    told: Sequence[Event] = ()  # besides, each at the first poll after its time
+    news: Sequence[Event] = ()  # besides, each at the first poll after its time
     partitions: Mapping[str, frozenset[str]] = {}  # by job id
 
     def __init__(self, inner: SimulatedExecutor, *, skip: bool = True) -> None:
@@ -53,11 +52,11 @@ class Engine(Recorder):
         self.launched: list[tuple[float, str]] = []
         self.stopped: list[tuple[float, list[int]]] = []
 
-    def poll(self, until: float) -> Poll:
-        poll = super().poll(until)
-        due = [event for event in self.told if event.time <= until]
-        self.told = [event for event in self.told if event.time > until]
-        return Poll([*poll.events, *due], poll.progress)
+    def poll(self, until: float) -> list[Event]:
+        events = super().poll(until)
+        due = [event for event in self.news if event.time <= until]
+        self.news = [event for event in self.news if event.time > until]
+        return [*events, *due]
 
     def launch(self, launches: Sequence[Launch]) -> None:
         self.launched += [(self.inner.now, order.job.id) for order in launches]
@@ -132,10 +131,8 @@ def test_an_outage_with_everybody_waiting_is_no_dead_end() -> None:
 
 def test_what_is_asked_during_an_outage_is_done_after_it() -> None:
     jobs = [make_job("a", (32, 10, 100.0))]
-    run, engine = run_on_engine(jobs, skip=False)
-    loop = run.loop
+    run, engine = run_on_engine(jobs, asked=[CancelRequested(300.0, "a")], skip=False)
     engine.away_from_to = (200.0, 600.0)
-    loop.intake.arrivals = Asking(jobs, [(300.0, CancelJob("a"))])
     run.go()
     assert engine.stopped == [(600.0, [0])]
     assert [event.time for event in run.of(JobCancelled)] == [600.0]
@@ -147,7 +144,7 @@ def test_what_is_asked_during_an_outage_is_done_after_it() -> None:
 def test_news_of_nodes_that_are_no_news_do_not_reach_the_journal() -> None:
     jobs = [make_job("a", (32, 5, 100.0))]
     run, engine = run_on_engine(jobs, cluster=Cluster.uniform(4), skip=False)
-    engine.told = [
+    engine.news = [
         NodeUp(50.0, Node("n0", 4)), NodeDown(60.0, "n9"), NodeOccupied(70.0, "n9", 1),
     ]  # fmt: skip
     run.go()
@@ -161,7 +158,7 @@ def test_gangs_of_a_node_that_goes_without_a_word_about_them_are_preempted() -> 
     run, engine = run_on_engine(
         [make_job("a", (32, 5, 100.0))], cluster=Cluster.uniform(8), skip=False
     )
-    engine.told = [NodeDown(150.0, "n0")]
+    engine.news = [NodeDown(150.0, "n0")]
     run.go()
     (stop,) = run.of(JobStopped)
     assert (stop.job, stop.reason) == ("a", StopReason.PREEMPTED)
@@ -173,7 +170,7 @@ def test_gangs_of_a_node_that_goes_without_a_word_about_them_are_preempted() -> 
 def test_a_node_comes_back_with_other_gpus() -> None:
     jobs = [make_job("a", (32, 5, 100.0), gpus=4), make_job("b", (32, 1, 100.0), gpus=8)]
     run, engine = run_on_engine(jobs, cluster=Cluster.uniform(4), policy=Everybody(), skip=False)
-    engine.told = [NodeUp(150.0, Node("n0", 12))]
+    engine.news = [NodeUp(150.0, Node("n0", 12))]
     run.go()
     assert [(e.time, e.job) for e in run.of(JobStarted)] == [(0.0, "a"), (200.0, "b"), (200.0, "a")]
 
@@ -183,15 +180,14 @@ def test_after_a_restart_the_nodes_of_the_engine_count_as_soon_as_it_answers() -
     job = make_job("a", (32, 50, 100.0), gpus=4)
     before = Run([job], cluster=Cluster.uniform(8), skip=False)
     before.go(until=lambda: before.loop.now >= 300.0)
-    journal = [*before.events, NodeOccupied(250.0, "n1", 3)]
-
     run, engine = run_on_engine([job], cluster=Cluster.uniform(8), skip=False)
     loop = run.loop
+    for event in [*before.events[1:], NodeOccupied(250.0, "n1", 3)]:
+        loop.state.apply(event)
     engine.known_nodes = (Node("n1", 4), Node("n2", 4))
     engine.away_from_to = (0.0, 600.0)
-    loop.intake.arrivals.due(0.0)
-    loop.restore(journal, 300.0)
-    loop.intake.fit_nodes(300.0)
+    run.feed.due(0.0)  # it is in the journal already
+    loop.resume(300.0)
     assert [node.id for node in loop.state.placer.nodes()] == ["n0", "n1"]
     run.go(until=lambda: loop.now > 600.0)
     assert [event.node for event in run.of(NodeDown)] == ["n0"]
@@ -371,16 +367,16 @@ def test_no_gpu_idles_for_want_of_a_gang_that_cannot_be_placed(
     engine.partitions = {
         job.spec.id: frozenset({f"n{rng.integers(3)}"}) for job in jobs if rng.random() < 0.6
     }
-    placer = run.loop.state.placer
     gaps: list[float] = []
 
     def assign(self: Assigner, chosen: Ints, view: View, decision: Decision) -> Orders:
         orders = unwatched(self, chosen, view, decision)
         if not orders.complete:
             gaps.append(view.now)
+            placer = run.loop.state.placer
             left = Counter({node.id: node.gpus for node in placer.nodes()})
             for handle in orders.running.tolist():
-                for node, slots in placer.placement(handle):
+                for node, slots in orders.placements.get(handle) or placer.placement(handle):
                     left[node] -= len(slots)
             for handle in set(view.handle.tolist()) - {*orders.running, *orders.stopped}:
                 job = jobs[handle].spec

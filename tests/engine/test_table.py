@@ -8,7 +8,7 @@ from shockwave.model.job import Adaptation, JobSpec
 
 def test_epochs_that_are_repeated_after_a_fall_back_count_once() -> None:
     table = JobTable()
-    table.submit([JobSpec("a", 0.0, 1, 20, (32, 64, 128), (3.0, 2.0, 1.0), Adaptation.GNS)])
+    table.submit(JobSpec("a", 0.0, 1, 20, (32, 64, 128), (3.0, 2.0, 1.0), Adaptation.GNS))
     table.change_regime(0, 0, 32)
     table.change_regime(0, 5, 64)
     table.change_regime(0, 9, 128)

@@ -10,6 +10,7 @@ import pytest
 from shockwave.executors.faults import (
     JobCrash,
     JobFailure,
+    JobNeverStarts,
     NodeFailure,
     NodeOccupation,
     NodeRecovery,
@@ -35,6 +36,7 @@ def test_a_schedule_comes_in_order_of_time(tmp_path: Path) -> None:
         {"time": 3600, "event": "node-down", "node": "n1"},
         {"time": 9000.5, "event": "job-fail", "job": "18", "reason": "out of memory"},
         {"time": 9001, "event": "job-fail", "job": "17"},
+        {"time": 9002, "event": "job-never-starts", "job": "17", "start_seconds": 30},
         {"time": 0, "event": "job-crash", "job": "17"},
         {"time": 9100, "event": "node-up", "node": "new", "gpus": 8},
         {"time": 9200, "event": "node-occupied", "node": "new", "gpus": 8},
@@ -46,6 +48,7 @@ def test_a_schedule_comes_in_order_of_time(tmp_path: Path) -> None:
         NodeRecovery(7200.0, Node("n1", 4)),
         JobFailure(9000.5, "18", "out of memory"),
         JobFailure(9001.0, "17", "injected failure"),
+        JobNeverStarts(9002.0, "17", 30.0),
         NodeRecovery(9100.0, Node("new", 8)),
         NodeOccupation(9200.0, "new", 8),
         NodeOccupation(9300.0, "new", 0),

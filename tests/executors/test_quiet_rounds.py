@@ -67,7 +67,7 @@ def test_skipping_gives_the_same_run(
         assert stop[:2] == expected[:2]
         assert stop[2] == pytest.approx(expected[2], abs=1e-5)
     counts = [sum(event.rounds for event in run.of(RoundDecided)) for run in (skipping, asking)]
-    assert counts[0] == counts[1] == skipping.loop.rounds_scheduled
+    assert counts[0] == counts[1] == skipping.loop.state.rounds_scheduled
 
 
 def test_rounds_are_really_skipped() -> None:

@@ -12,9 +12,10 @@ from shockwave.model.events import (
     Event,
     JobFailed,
     JobFinished,
-    JobProgressed,
     JobStarted,
     JobStopped,
+    JobSubmitted,
+    Progressed,
 )
 
 
@@ -64,10 +65,12 @@ def _story(job: Mapping[str, Any], events: list[Event]) -> str:
 
 def _epochs_never_vanish(events: list[Event], jobs: list[str]) -> None:
     done: dict[str, float] = dict.fromkeys(jobs, 0.0)
+    names = [event.job.id for event in events if isinstance(event, JobSubmitted)]
     for event in events:
-        if isinstance(event, JobProgressed):
-            assert event.epochs_done >= done[event.job], "epochs never go backwards unexplained"
-            done[event.job] = event.epochs_done
+        if isinstance(event, Progressed):
+            for handle, epochs in zip(event.handle.tolist(), event.epochs_done, strict=True):
+                assert epochs >= done[names[handle]], "epochs never go backwards unexplained"
+                done[names[handle]] = epochs
         elif isinstance(event, JobStopped):
             done[event.job] = event.epochs_done
 

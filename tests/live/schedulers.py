@@ -18,6 +18,7 @@ from shockwave.cli.client import Client
 from shockwave.model.events import Event
 from shockwave.protocol.environment import DIRECTORY
 from shockwave.protocol.processes import environment_of, processes
+from shockwave.server.archive import Archive
 from shockwave.server.store import Store
 
 JOB = Path(__file__).resolve().parents[2] / "examples" / "numpy_sgd.py"
@@ -106,7 +107,8 @@ class Scheduler:
         return ended
 
     def events(self) -> list[Event]:
-        store = Store(f"sqlite:///{self.state / 'shockwave.db'}", only_read=True)
+        archive = Archive(self.state / "archive")
+        store = Store(f"sqlite:///{self.state / 'shockwave.db'}", archive, only_read=True)
         try:
             return [event for _, event in store.events()]
         finally:

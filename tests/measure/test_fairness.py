@@ -73,7 +73,7 @@ def test_an_unknown_definition_is_refused() -> None:
 
 @pytest.mark.parametrize("name", FAIRNESS)
 def test_a_job_alone_that_never_waits_has_rho_one(name: str) -> None:
-    events = [
+    events: list[Event] = [
         run_started(restart_seconds=0.0),
         submitted("A", 100.0, 2),
         started(100.0, "A", 1, ("n0", 0), ("n0", 1)),

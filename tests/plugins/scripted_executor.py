@@ -18,11 +18,11 @@ from typing import ClassVar, Self
 import numpy as np
 from pydantic import Field
 
-from shockwave.engine.executor import Launch, Poll, Progress
+from shockwave.engine.executor import Launch
 from shockwave.executors import options
 from shockwave.executors.live import LiveExecutor, Site
 from shockwave.model.cluster import Node
-from shockwave.model.events import Event, JobFinished, JobStopped, StopReason
+from shockwave.model.events import Event, JobFinished, JobStopped, Progressed, StopReason
 from shockwave.model.view import Ints
 
 
@@ -41,7 +41,7 @@ class Gang:
     launch: Launch
     process: subprocess.Popen[bytes] | None  # None for one that an earlier scheduler started
     epochs_file: Path
-    told_seconds: float  # until when its time has been told
+    seen_seconds: float  # when it was last looked at
 
     def epochs(self) -> int:
         try:
@@ -61,6 +61,7 @@ class ScriptedExecutor(LiveExecutor):
         self._site = site
         self._wrapper = shlex.split(site.options_as(ScriptedSiteOptions).wrapper)
         self._gangs: dict[int, Gang] = {}
+        self._untold: dict[int, tuple[float, float]] = {}  # epochs, seconds
         self._productive: dict[int, float] = {}  # seconds by handle, over all launches
 
     @classmethod
@@ -101,9 +102,17 @@ class ScriptedExecutor(LiveExecutor):
                 process.kill()
                 process.wait()
 
-    def poll(self, until: float) -> Poll:
+    def poll(self, until: float) -> list[Event]:
         time.sleep(max(0.0, until - self._now()))
-        return Poll(progress=self._progress(), events=self._endings(until))
+        self._take_time(self._now())
+        return self._endings(until)
+
+    def progress(self, handles: Ints | None = None) -> Progressed:
+        """All time counts as work; how long an epoch takes is not measured."""
+        wanted = [handle for handle in self._untold if handles is None or handle in handles]
+        epochs, worked = np.array([self._untold.pop(h) for h in wanted]).reshape(-1, 2).T
+        rows, unknown = np.array(wanted, dtype=np.int64), np.full(len(wanted), np.nan)
+        return Progressed(self._now(), rows, epochs, np.zeros_like(rows), unknown, worked, worked)
 
     def adopt(self, launches: Sequence[Launch]) -> None:
         """They ended with the scheduler that started them, unless that was killed."""
@@ -114,23 +123,15 @@ class ScriptedExecutor(LiveExecutor):
     def shutdown(self, stop_jobs: bool) -> None:
         self.stop(np.array(list(self._gangs), dtype=np.int64))
 
-    def signal(self, *_: object) -> None:
-        """Jobs are told nothing while they run."""
-
     def _now(self) -> float:
         return self._site.clock() - self._site.origin_unix
 
-    def _progress(self) -> Progress:
-        """All time counts as work; how long an epoch takes is not measured."""
-        now = self._now()
-        held = [now - gang.told_seconds for gang in self._gangs.values()]
-        for (handle, gang), seconds in zip(self._gangs.items(), held, strict=True):
-            gang.told_seconds = now
+    def _take_time(self, now: float) -> None:
+        for handle, gang in self._gangs.items():
+            seconds, gang.seen_seconds = now - gang.seen_seconds, now
             self._productive[handle] = self._productive.get(handle, 0.0) + seconds
-        handles = np.array([*self._gangs], dtype=np.int64)
-        epochs = np.array([float(gang.epochs()) for gang in self._gangs.values()])
-        unknown, worked = np.full(len(held), np.nan), np.array(held)
-        return Progress(handles, epochs, np.zeros_like(handles), unknown, worked, worked)
+            _, untold = self._untold.get(handle, (0.0, 0.0))
+            self._untold[handle] = (float(gang.epochs()), untold + seconds)
 
     def _endings(self, until: float) -> list[Event]:
         events: list[Event] = []
@@ -143,8 +144,7 @@ class ScriptedExecutor(LiveExecutor):
             if code == 0 and gang.epochs() == job.epochs:
                 events.append(JobFinished(until, job.id, self._productive.pop(handle)))
             else:
-                crashed = gang.process is not None
-                reason = StopReason.CRASHED if crashed else StopReason.PREEMPTED
-                detail = f"it ended with code {code}" if crashed else ""
-                events.append(JobStopped(until, job.id, float(gang.epochs()), reason, detail))
+                reason = StopReason.CRASHED if gang.process else StopReason.KILLED
+                ended = (float(gang.epochs()), reason, f"it ended with code {code}")
+                events.append(JobStopped(until, job.id, *ended))
         return events

@@ -12,18 +12,15 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from tests.engine.runs import Run
 
-from shockwave.engine.journal import MemoryJournal
-from shockwave.engine.loop import RoundLoop
 from shockwave.engine.retry import Retries
 from shockwave.engine.state import Rounds
 from shockwave.executors.faults import JobCrash
-from shockwave.executors.simulated import SimulatedExecutor
-from shockwave.executors.simulation import TraceArrivals, by_arrival, simulate
+from shockwave.executors.simulation import simulate
 from shockwave.measure import RunHistory, fold_history
 from shockwave.measure.fairness import finish_time_fairness
 from shockwave.model.cluster import Cluster
-from shockwave.model.events import JobFinished
 from shockwave.model.job import TraceJob
 from shockwave.model.view import View
 from shockwave.policies.base import Decision
@@ -95,24 +92,21 @@ def test_the_truth_decides_when_a_liar_ends() -> None:
 @pytest.mark.parametrize("seed", [4, 5])
 def test_jobs_that_crash_and_back_off_come_back(seed: int) -> None:
     """While they back off a view does not show them; the policy must not lose them."""
-    jobs = by_arrival(random_jobs(seed))
+    jobs = random_jobs(seed)
     rng = np.random.default_rng(seed)
     times = np.sort(rng.uniform(0.0, 30_000.0, 1500)).tolist()
     names = rng.choice([job.spec.id for job in jobs], len(times)).tolist()
     faults = [JobCrash(time, name) for time, name in zip(times, names, strict=True)]
-    journal, rounds = MemoryJournal(), Rounds()
-    RoundLoop(
+    run = Run(
+        jobs,
         policy=Shockwave(),
         predictor=Restatement(),
-        executor=SimulatedExecutor(jobs, rounds.restart_seconds, faults),
-        arrivals=TraceArrivals(jobs),
+        faults=faults,
         cluster=Cluster.uniform(8),
-        journal=journal,
-        rounds=rounds,
+        rounds=Rounds(),
         retries=Retries(first_back_off_seconds=2000.0, longest_back_off_seconds=4000.0),
-    ).run()
-    ended = {event.job for event in journal.events if isinstance(event, JobFinished)}
-    assert ended == {job.spec.id for job in jobs}
+    ).go()
+    assert run.finishes.keys() == {job.spec.id for job in jobs}
 
 
 class TestNoisyPredictorContract(PredictorContract):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -212,7 +213,7 @@ def with_spec(job: TraceJob, **changes: Any) -> TraceJob:
         (lambda job: with_spec(job, epoch_seconds=(float("nan"),) * 4), "'epoch_seconds'.*finite"),
         (lambda job: with_spec(job, epoch_seconds=()), "field 'epoch_seconds'.*entry for \"10\""),
         (lambda job: with_spec(job, epochs=24), "field 'schedule'.*sum to the 24"),
-        (lambda job: with_spec(job, gpus=np.int64(2)), "field 'gpus'.*whole number"),
+        (lambda job: with_spec(job, gpus=np.float64(2)), "field 'gpus'.*whole number"),
         (lambda job: dataclasses.replace(job, extra={"x": {1, 2}}), "field 'x'.*plain JSON"),
     ],
 )
@@ -235,3 +236,49 @@ def test_writing_two_jobs_of_one_id_or_none_at_all_is_refused(tmp_path: Path) ->
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"missing.trace\.jsonl: cannot be written: No such file"):
         native.write(native.read(GOLDEN), tmp_path / "missing" / "trace.jsonl")
+
+
+def test_numbers_of_numpy_are_written_as_plain_ones(tmp_path: Path) -> None:
+    job = native.read(GOLDEN)[0]
+    numbers: dict[str, Any] = {
+        "arrival_seconds": np.float32(job.spec.arrival_seconds),
+        "gpus": np.int64(job.spec.gpus),
+        "epochs": np.int32(job.spec.epochs),
+        "configurations": tuple(np.array(job.spec.configurations)),
+        "epoch_seconds": tuple(np.array(job.spec.epoch_seconds)),
+    }
+    regimes: list[Any] = [
+        (np.int64(r.configuration), np.int64(r.epochs), np.float64(r.epoch_seconds))
+        for r in job.regimes
+    ]
+    given = TraceJob(
+        spec=dataclasses.replace(job.spec, **numbers),
+        regimes=tuple(Regime(*regime) for regime in regimes),
+        extra={"losses": np.array([1.5, 0.5]), "best": np.float32(0.5)},
+    )
+    native.write([given], tmp_path / "trace.jsonl")
+    assert native.read(tmp_path / "trace.jsonl") == [
+        dataclasses.replace(job, extra={"losses": [1.5, 0.5], "best": 0.5})
+    ]
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+def test_a_header_and_compression_leave_the_jobs_as_they_are(tmp_path: Path, suffix: str) -> None:
+    if suffix == ".zst" and sys.version_info < (3, 14):
+        pytest.importorskip("zstandard", reason="Zstandard needs the package zstandard")
+    path = tmp_path / f"trace.jsonl{suffix}"
+    jobs = native.read(GOLDEN)
+    assert native.write(jobs, path, header={"source": "here", "assumed": ["nothing"]}) == len(jobs)
+    first = path.read_bytes()
+    assert native.read(path) == jobs
+    assert native.read_header(path) == {
+        "shockwave_trace": 1,
+        "source": "here",
+        "assumed": ["nothing"],
+    }
+    native.write(jobs, path, header={"source": "here", "assumed": ["nothing"]})
+    assert path.read_bytes() == first
+
+
+def test_a_trace_without_a_header_has_none() -> None:
+    assert native.read_header(GOLDEN) is None

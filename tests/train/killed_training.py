@@ -130,7 +130,8 @@ def wait_for_steps(folder: Path, generation: int, steps: int) -> None:
 def run(kind: str, folder: Path, kills: int) -> dict[str, Any]:
     folder.mkdir(parents=True)
     scheduler, moments = FakeScheduler(folder / "job"), random.Random(7)
-    lost, reached, status = [], 0, -1
+    lost: list[list[int]] = []
+    reached, status = 0, -1
     while status != 0:
         child = launch(kind, scheduler, folder)
         if len(lost) < kills:

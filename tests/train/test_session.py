@@ -288,7 +288,7 @@ def test_a_save_is_due_after_so_many_seconds_and_when_the_job_stops(
     ) as job:
         job._lease._glance_seconds = 0.0  # type: ignore[union-attr]
         due = []
-        for seconds[0] in range(25):  # type: ignore[assignment]
+        for seconds[0] in range(25):
             assert not job.should_stop()
             due.append(job.should_save())
             if job.should_save():

@@ -57,13 +57,13 @@ def note(message: str) -> None:
     errors.print(f"[dim]{_plain(message)}[/]", soft_wrap=True)
 
 
-def progress_bar() -> Progress:
+def progress_bar(unit: str = "jobs") -> Progress:
     """On standard error, so that results can be piped; silent where nobody watches."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("jobs"),
+        TextColumn(unit),
         TimeRemainingColumn(),
         console=errors,
         transient=True,

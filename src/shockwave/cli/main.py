@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from shockwave.cli import live, trace
+from shockwave.cli import live, reproduce, trace
 from shockwave.cli.check import check
 from shockwave.cli.config import config
+from shockwave.cli.leaderboard import leaderboard
 from shockwave.cli.predict import predict
 from shockwave.cli.replay import replay
 from shockwave.cli.report import report
@@ -28,6 +29,8 @@ app = typer.Typer(
 app.command()(simulate)
 app.command()(predict)
 app.add_typer(trace.app, name="trace")
+app.add_typer(reproduce.app, name="reproduce")
+app.command()(leaderboard)
 app.command(cls=SettingsCommand)(serve)
 live.register(app)
 app.command()(replay)

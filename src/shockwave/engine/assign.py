@@ -76,7 +76,7 @@ class Assigner:
         self._cannot_fit.update(handle for handle in unplaced if not self._could_fit(handle))
         left = draft.make_room(unplaced, chosen.tolist(), self._may_leave(continuing))
         unplaced = [handle for handle in unplaced if handle not in draft.placements]
-        kept = draft.fill_up([*unplaced, *_not_chosen(chosen, view, decision)], held)
+        kept = draft.fill_up([*unplaced, *_others(chosen, view, decision)], held)
         return Orders(
             np.concatenate([stopped[~np.isin(stopped, kept)], left]),
             draft.placements,
@@ -86,9 +86,9 @@ class Assigner:
 
     def fill(self, chosen: Ints, view: View, decision: Decision) -> Orders:
         """Orders between rounds: whoever runs goes on, and free GPUs are used."""
-        running = view.handle[view.running]
+        running = self._state.running()
         waiting = chosen[~np.isin(chosen, running)].tolist()
-        others = _not_chosen(chosen, view, decision)
+        others = _others(chosen, view, decision)
         holders = set(running.tolist())
         draft = _Draft(self._state, self._executor)
         draft.fill_up([*waiting, *(handle for handle in others if handle not in holders)], {})
@@ -197,13 +197,35 @@ class _Draft:
         return np.array(kept, dtype=np.int64)
 
 
-def _not_chosen(chosen: Ints, view: View, decision: Decision) -> list[int]:
+def _others(chosen: Ints, view: View, decision: Decision) -> list[int]:
+    """Handles of those who were not chosen."""
+    run = np.flatnonzero(np.isin(view.handle, chosen))
+    handles: list[int] = view.handle[_not_chosen(run, view, decision)].tolist()
+    return handles
+
+
+def with_those_that_must_stay(view: View, decision: Decision, run: Ints, staying: Ints) -> Ints:
+    """Jobs that would lose their work stay first; then whoever was chosen and still fits.
+
+    Positions in the view. What is left over goes to others, in the policy's order.
+    """
+    if np.isin(staying, run).all():
+        return run
+    room = view.gpus_total - int(view.gpus[staying].sum())
+    after = np.concatenate([run, _not_chosen(run, view, decision)])
+    kept = []
+    for position in after[~np.isin(after, staying)].tolist():
+        if view.gpus[position] <= room:
+            kept.append(position)
+            room -= int(view.gpus[position])
+    return np.concatenate([staying, np.array(kept, dtype=np.int64)])
+
+
+def _not_chosen(run: Ints, view: View, decision: Decision) -> Ints:
     """Who was not chosen but may be used to fill up, in the policy's order of preference."""
     positions = (
         np.arange(len(view)) if decision.priority is None else largest_first(decision.priority)
     )
     if decision.backfill is not None:
         positions = positions[decision.backfill[positions]]
-    handles = view.handle[positions]
-    found: list[int] = handles[~np.isin(handles, chosen)].tolist()
-    return found
+    return np.asarray(positions[~np.isin(positions, run)])

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from shockwave.engine.assign import Assigner, Orders
+from shockwave.engine.assign import Assigner, Orders, with_those_that_must_stay
 from shockwave.engine.clock import Clock, VirtualClock
 from shockwave.engine.executor import Executor, Known, Launch
 from shockwave.engine.feed import Feed
@@ -104,6 +104,7 @@ class RoundLoop:
 
     def step(self) -> bool:
         """One look at the world, and a round if one is due. False when all work is done."""
+        looked = self.now
         self._wait()
         self._began = self.timer()
         round_starts = self.now >= self.rounds.start(self.round)
@@ -112,7 +113,8 @@ class RoundLoop:
             return self._ride_out()
         if round_starts:
             return self._hold_round()
-        if happened and self._starts_at_once:
+        back_off_ended = self.state.next_eligible(looked) <= self.now
+        if self._starts_at_once and (happened or back_off_ended):
             self._fill_gaps()
         return True
 
@@ -134,7 +136,7 @@ class RoundLoop:
     def _next_news(self) -> float:
         waiting = len(self.state.table.active) > len(self.state.placer.held())
         news = self.executor.quiet_until() if waiting else math.inf
-        return min(news, self._feed.next_arrival())
+        return min(news, self._feed.next_arrival(), self.state.next_eligible(self.now))
 
     # 1. Collect (:mod:`shockwave.engine.intake`), and what to do when there is nothing to decide.
 
@@ -204,7 +206,7 @@ class RoundLoop:
         return self.state.table.view(
             eligible,
             now=self.now,
-            round_index=self.rounds.at(self.now),
+            round_index=self.round,  # between rounds the coming one
             gpus_total=self.state.placer.gpus,
             round_seconds=self.rounds.round_seconds,
             restart_seconds=self.rounds.restart_seconds,
@@ -221,10 +223,11 @@ class RoundLoop:
     def _decide(self, view: View, forecast: Forecast) -> tuple[Decision, Ints, float]:
         if self._last is not None and not self._changed and self._last[1].stable:
             return self._last[1], self._last[0], 0.0
+        staying = np.flatnonzero(view.must_stay)  # a policy might write into its view
         start = self.timer()
         decision = self.policy.decide(view, forecast)
         seconds = self.timer() - start
-        run = with_those_that_must_stay(view, self._checked(view, decision.run))
+        run = with_those_that_must_stay(view, decision, self._checked(view, decision.run), staying)
         for observer in self.observers:
             observer(view, forecast, decision)
         chosen = view.handle[run]
@@ -346,19 +349,3 @@ class RoundLoop:
             f"{len(table.active)} jobs wait at {self.now:.0f} s and nothing can start them: "
             f"{names}{more}; {self.state.placer.gpus} GPUs are up"
         )
-
-
-def with_those_that_must_stay(view: View, run: Ints) -> Ints:
-    """Jobs that would lose their work stay first, then whoever was chosen and still fits."""
-    if not view.must_stay.any():
-        return run
-    staying = np.flatnonzero(view.must_stay)
-    if np.isin(staying, run).all():
-        return run
-    room = view.gpus_total - int(view.gpus[staying].sum())
-    kept = []
-    for position in run[~np.isin(run, staying)].tolist():
-        if view.gpus[position] <= room:
-            kept.append(position)
-            room -= int(view.gpus[position])
-    return np.concatenate([staying, np.array(kept, dtype=np.int64)])

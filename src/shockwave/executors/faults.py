@@ -7,11 +7,13 @@ JSON Lines, one fault a line::
     {"time": 7200, "event": "node-occupied", "node": "n3", "gpus": 2}
     {"time": 5000, "event": "job-crash", "job": "17"}
     {"time": 9000, "event": "job-fail", "job": "18", "reason": "out of memory"}
+    {"time": 9000, "event": "job-never-starts", "job": "19", "start_seconds": 60}
 
 A node is occupied by others, who hold that many of its GPUs from then on; a gang that runs
 there keeps what it has. A crash takes a running job back to its last whole epoch and is
 retried; one that does not run then does not notice. A failure is final; a waiting job fails as
-soon as it runs.
+soon as it runs. A job that never starts holds its GPUs for ``start_seconds`` whenever it is
+launched from then on, and then gives up.
 """
 
 from __future__ import annotations
@@ -65,6 +67,14 @@ class JobFailure(Fault):
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class JobNeverStarts(Fault):
+    """Whenever it is launched it holds its GPUs for a while, and does not run."""
+
+    job: str
+    start_seconds: float
+
+
 class _Line(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
     time: float = Field(ge=0, allow_inf_nan=False)
@@ -113,7 +123,17 @@ class _JobFail(_Line):
         return JobFailure(self.time, self.job, self.reason)
 
 
-_AnyLine = _NodeDown | _NodeUp | _NodeOccupied | _JobCrash | _JobFail
+class _JobNeverStarts(_Line):
+    event: Literal["job-never-starts"]
+    job: str
+    start_seconds: float = Field(60.0, ge=0, allow_inf_nan=False)
+
+    def fault(self) -> Fault:
+        return JobNeverStarts(self.time, self.job, self.start_seconds)
+
+
+_AnyLine = _NodeDown | _NodeUp | _NodeOccupied | _JobCrash | _JobFail | _JobNeverStarts
+_EVENTS = ("node-down", "node-up", "node-occupied", "job-crash", "job-fail", "job-never-starts")
 _LINE: TypeAdapter[_AnyLine] = TypeAdapter(Annotated[_AnyLine, Field(discriminator="event")])
 
 
@@ -154,7 +174,7 @@ def _parse(line: str, path: Path, number: int) -> Fault:
             source=str(path),
             place=f"line {number}",
             value=first["input"],
-            hint="Events are node-down, node-up, node-occupied, job-crash and job-fail",
+            hint=f"Events are {', '.join(_EVENTS)}",
         ) from error
 
 
@@ -185,7 +205,7 @@ def _check(fault: Fault, up: dict[str, int], job_ids: set[str], *, source: str, 
                     "this node is up already", source=source, place=place, value=fault.node.id
                 )
             up[fault.node.id] = fault.node.gpus
-        case JobCrash() | JobFailure():
+        case JobCrash() | JobFailure() | JobNeverStarts():
             if fault.job not in job_ids:
                 raise InputError(
                     "the trace has no such job", source=source, place=place, value=fault.job

@@ -9,7 +9,9 @@ whole epoch, where its last checkpoint is.
 from __future__ import annotations
 
 import math
+from bisect import insort
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from shockwave.executors.faults import (
     Fault,
     JobCrash,
     JobFailure,
+    JobNeverStarts,
     NodeFailure,
     NodeOccupation,
     NodeRecovery,
@@ -41,6 +44,11 @@ _TINY = 1e-7  # seconds; what is left of a job after rounding is not left
 _PART = 1e-9  # of an epoch; the same for epochs
 
 
+@dataclass(frozen=True, slots=True)
+class _StartGivenUp(Fault):
+    handle: int
+
+
 class SimulatedExecutor(Executor):
     """Holds the truth of a trace and lets virtual time pass."""
 
@@ -61,6 +69,8 @@ class SimulatedExecutor(Executor):
         self._faults = sorted(faults, key=lambda fault: fault.time)
         self._truth: list[TraceJob | None] = [None] * count  # by handle
         self._handles: dict[str, int] = {}
+        self._never_start: dict[str, float] = {}  # seconds that they hold their GPUs for
+        self._trying: dict[int, float] = {}  # until when
         self._doomed: dict[str, JobFailure] = {}  # fail as soon as they run
         self._nodes_of: dict[int, tuple[str, ...]] = {}
         self._running: Ints = np.empty(0, dtype=np.int64)
@@ -87,10 +97,13 @@ class SimulatedExecutor(Executor):
             self._nodes_of[handle] = tuple(node for node, _ in order.placement)
             if self._truth[handle] is None:
                 self._begin(handle, self._jobs[order.job.id])
+                if order.job.id not in self._never_start:
+                    self._news.append(self._enter(handle, 0))
             if order.job.id in self._doomed:
                 self._faults.insert(0, self._doomed.pop(order.job.id))
         handles = np.array([order.handle for order in launches], dtype=np.int64)
         self._overhead[handles] = self._restart_seconds
+        self._try_to_start(launches)
         self._told_at[handles] = self.now
         self._running = np.concatenate([self._running, handles])
 
@@ -127,7 +140,15 @@ class SimulatedExecutor(Executor):
         self._truth[handle] = job
         self._handles[job.spec.id] = handle
         self._total[handle] = job.exclusive_seconds
-        self._news.append(self._enter(handle, 0))
+
+    def _try_to_start(self, launches: Sequence[Launch]) -> None:
+        """Those that never start hold their GPUs for a while, and their work does not begin."""
+        for order in launches:
+            if order.job.id in self._never_start:
+                until = self.now + self._never_start[order.job.id]
+                self._overhead[order.handle] = math.inf
+                self._trying[order.handle] = until
+                insort(self._faults, _StartGivenUp(until, order.handle), key=lambda f: f.time)
 
     def _enter(self, handle: int, index: int) -> RegimeChanged:
         job = self._truth[handle]
@@ -248,6 +269,12 @@ class SimulatedExecutor(Executor):
                     events.append(JobFailed(self.now, fault.job, fault.reason))
                 else:
                     self._doomed[fault.job] = fault
+            case JobNeverStarts():
+                self._never_start[fault.job] = fault.start_seconds
+            case _StartGivenUp(handle=handle):
+                # It may have been stopped meanwhile, and have been launched again.
+                if handle in self._running and self._trying[handle] == fault.time:
+                    events.append(self._lose(handle, StopReason.NOT_STARTED))
 
     def _lose(self, handle: int, reason: StopReason) -> JobStopped:
         """A job dies and falls back to its last whole epoch."""

@@ -9,6 +9,7 @@ from shockwave.engine.feed import Feed
 from shockwave.engine.journal import Journal, MemoryJournal
 from shockwave.engine.log import Log
 from shockwave.engine.loop import Observer, RoundLoop
+from shockwave.engine.retry import Retries
 from shockwave.engine.state import Rounds, SchedulerState
 from shockwave.executors.faults import Fault
 from shockwave.executors.simulated import SimulatedExecutor
@@ -64,6 +65,7 @@ def simulate(
     rounds: Rounds | None = None,
     starts: Starts = Starts.ROUNDS,
     faults: Sequence[Fault] = (),
+    retries: Retries | None = None,
     journal: Journal | None = None,
     trace: str = "",
     seed: int = 0,
@@ -102,6 +104,7 @@ def simulate(
         policy,
         predictor,
         faults=faults,
+        retries=retries,
         journal=journal,
         observers=observers,
         on_progress=on_progress,
@@ -115,6 +118,7 @@ def run_simulation(
     predictor: Predictor,
     *,
     faults: Sequence[Fault] = (),
+    retries: Retries | None = None,
     restart_seconds: float | None = None,
     whole_epochs: bool = False,
     journal: Journal | None = None,
@@ -136,6 +140,7 @@ def run_simulation(
         executor=SimulatedExecutor(ordered, cost, faults, whole_epochs=whole_epochs),
         feed=TraceFeed(ordered),
         log=log,
+        retries=retries,
         observers=observers,
     )
     while loop.step():

@@ -11,7 +11,7 @@ import numpy as np
 
 from shockwave.model.cluster import Node
 from shockwave.model.errors import JournalError
-from shockwave.model.events import Event, JobStopped, Progressed, Starts, StopReason
+from shockwave.model.events import Event, Starts, StopReason
 from shockwave.model.job import Adaptation, JobSpec, Preemptible
 
 _KINDS: dict[str, type[Any]] = {cls.kind: cls for cls in get_args(Event)}
@@ -31,12 +31,9 @@ def from_record(record: dict[str, Any]) -> Event:
     try:
         fields = dict(record)
         cls = _KINDS[fields.pop("kind")]
-        if cls is Progressed:
-            return _progressed(fields)
-        for name in _CONVERTED.keys() & fields.keys():
-            fields[name] = _CONVERTED[name](fields[name])
-        if cls is JobStopped:
-            fields["reason"] = StopReason(fields["reason"])
+        converted = _CONVERTED[cls]
+        for name in converted.keys() & fields.keys():
+            fields[name] = converted[name](fields[name])
         event: Event = cls(**fields)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise JournalError(f"not an event of a journal: {str(record)[:120]} ({error})") from error
@@ -56,18 +53,6 @@ def plain(value: Any) -> Any:
     return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
 
 
-def _progressed(fields: dict[str, Any]) -> Progressed:
-    for name, values in fields.items():
-        if isinstance(values, list):
-            kind = np.int64 if name in ("handle", "configuration") else np.float64
-            fields[name] = np.array(values, dtype=kind)  # null becomes nan
-    return Progressed(**fields)
-
-
-def _node(value: Any) -> Any:
-    return Node(**value) if isinstance(value, dict) else value
-
-
 def spec_of_record(record: dict[str, Any]) -> JobSpec:
     fields = dict(record)
     fields["adaptation"] = Adaptation(fields["adaptation"])
@@ -77,10 +62,26 @@ def spec_of_record(record: dict[str, Any]) -> JobSpec:
     return JobSpec(**fields)
 
 
-_CONVERTED: dict[str, Callable[[Any], Any]] = {
-    "node": _node,
-    "nodes": lambda nodes: tuple(map(_node, nodes)),
-    "job": lambda job: spec_of_record(job) if isinstance(job, dict) else job,
-    "placement": lambda parts: tuple((node, tuple(slots)) for node, slots in parts),
-    "starts": Starts,
+def _column(kind: type[Any]) -> Callable[[Any], Any]:
+    return lambda values: None if values is None else np.array(values, dtype=kind)  # null: nan
+
+
+_OF_TYPE: dict[str, Callable[[Any], Any]] = {
+    "Node": lambda node: Node(**node),
+    "tuple[Node, ...]": lambda nodes: tuple(Node(**node) for node in nodes),
+    "JobSpec": spec_of_record,
+    "Placement": lambda parts: tuple((node, tuple(slots)) for node, slots in parts),
+    "Starts": Starts,
+    "StopReason": StopReason,
+    "Ints": _column(np.int64),
+    "Floats": _column(np.float64),
+    "Floats | None": _column(np.float64),
+}
+_CONVERTED = {
+    cls: {
+        field.name: _OF_TYPE[str(field.type)]
+        for field in dataclasses.fields(cls)
+        if str(field.type) in _OF_TYPE
+    }
+    for cls in _KINDS.values()
 }

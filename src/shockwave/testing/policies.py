@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from shockwave.executors.faults import Fault, JobCrash, NodeFailure, NodeRecovery
+from shockwave.engine.retry import Retries
+from shockwave.engine.state import SchedulerState
+from shockwave.executors.faults import (
+    Fault,
+    JobCrash,
+    JobNeverStarts,
+    NodeFailure,
+    NodeRecovery,
+)
 from shockwave.executors.simulation import TraceTruth, by_arrival, simulate
 from shockwave.model.cluster import Cluster, Node
-from shockwave.model.events import Event, JobFinished, RoundDecided
-from shockwave.model.job import JobSpec, TraceJob
+from shockwave.model.events import (
+    Event,
+    JobFailed,
+    JobFinished,
+    JobStopped,
+    JobSubmitted,
+    RoundDecided,
+    Starts,
+    StopReason,
+)
+from shockwave.model.job import JobSpec, Preemptible, TraceJob
 from shockwave.model.view import Floats, Ints, View
 from shockwave.policies.base import Decision, Policy
 from shockwave.predict import registry as predictors
@@ -22,6 +39,15 @@ from shockwave.predict.base import Forecast, Predictor
 from shockwave.testing.workloads import alter_future, random_jobs
 
 _SEEDS = range(6)
+_INSTANT_SECONDS = 1e-6  # rounding apart
+_FAULTS: list[Fault] = [
+    NodeFailure(600.0, "n0"),
+    JobCrash(1500.0, "job-1"),
+    JobCrash(1900.0, "job-2"),
+    NodeRecovery(4000.0, Node("n0", 4)),
+    NodeRecovery(5000.0, Node("n2", 4)),
+    NodeFailure(7000.0, "n1"),
+]
 
 
 class PolicyContract(ABC):
@@ -99,15 +125,7 @@ class PolicyContract(ABC):
 
     def test_survives_nodes_that_come_and_go_and_jobs_that_crash(self) -> None:
         jobs = random_jobs(3, count=20)
-        faults: list[Fault] = [
-            NodeFailure(600.0, "n0"),
-            JobCrash(1500.0, "job-1"),
-            JobCrash(1900.0, "job-2"),
-            NodeRecovery(4000.0, Node("n0", 4)),
-            NodeRecovery(5000.0, Node("n2", 4)),
-            NodeFailure(7000.0, "n1"),
-        ]
-        events = self._run(jobs, faults=faults)
+        events = self._run(jobs, faults=_FAULTS)
         assert sum(isinstance(event, JobFinished) for event in events) == len(jobs)
 
     @pytest.mark.parametrize("seed", _SEEDS)
@@ -162,12 +180,93 @@ class PolicyContract(ABC):
         finish = {event.job: event.time for event in events if isinstance(event, JobFinished)}
         return chosen, np.array([finish[job.spec.id] for job in by_arrival(jobs)])
 
+    # Where jobs start as soon as GPUs are free.
+
+    @pytest.mark.parametrize("seed", _SEEDS)
+    def test_at_once_no_gpu_idles_at_any_time_while_a_waiting_job_fits(self, seed: int) -> None:
+        jobs = random_jobs(seed, count=20)
+        events = self._run(jobs, starts=Starts.IMMEDIATE)
+        assert {e.job for e in events if isinstance(e, JobFinished)} == {j.spec.id for j in jobs}
+        self._check_no_gpu_idles(events)
+        for event in events:
+            if isinstance(event, JobSubmitted):
+                assert event.time == event.job.arrival_seconds
+
+    def test_at_once_holds_with_nodes_that_come_and_go_and_jobs_that_crash(self) -> None:
+        events = self._run(random_jobs(3, count=20), faults=_FAULTS, starts=Starts.IMMEDIATE)
+        assert sum(isinstance(event, JobFinished) for event in events) == 20
+        self._check_no_gpu_idles(events)
+
+    @pytest.mark.parametrize("seed", _SEEDS)
+    def test_at_once_nobody_is_preempted_between_rounds(self, seed: int) -> None:
+        events = self._run(random_jobs(seed, count=20), starts=Starts.IMMEDIATE)
+        rounds = {event.time for event in events if isinstance(event, RoundDecided)}
+        assert {event.time for event in events if isinstance(event, JobStopped)} <= rounds
+
+    # Jobs that would lose their work.
+
+    @pytest.mark.parametrize("starts", Starts)
+    @pytest.mark.parametrize("seed", _SEEDS)
+    def test_jobs_that_must_stay_are_never_stopped(self, seed: int, starts: Starts) -> None:
+        rng = np.random.default_rng(seed)
+        choices = list(Preemptible)
+        jobs = [
+            replace(job, spec=replace(job.spec, preemptible=choices[int(rng.integers(3))]))
+            for job in random_jobs(seed, count=20)
+        ]
+        # Simulated jobs tell of no checkpoints: those of WHEN_SAVED never have one.
+        staying = {j.spec.id for j in jobs if j.spec.preemptible is not Preemptible.ALWAYS}
+        events = self._run(jobs, starts=starts)
+        assert not {event.job for event in events if isinstance(event, JobStopped)} & staying
+        assert {e.job for e in events if isinstance(e, JobFinished)} == {j.spec.id for j in jobs}
+        instants = None if starts is Starts.IMMEDIATE else RoundDecided
+        self._check_no_gpu_idles(events, at=instants)
+
+    # Jobs that never start.
+
+    @pytest.mark.parametrize("starts", Starts)
+    def test_a_job_that_never_starts_delays_nobody_for_good(self, starts: Starts) -> None:
+        jobs = random_jobs(5, count=16)
+        names = {job.spec.id for job in jobs}
+        stuck = jobs[2].spec.id
+        events = self._run(
+            jobs,
+            faults=[JobNeverStarts(0.0, stuck, start_seconds=60.0)],
+            starts=starts,
+            retries=Retries(most_crashes=6, first_back_off_seconds=30.0),
+        )
+        assert {e.job for e in events if isinstance(e, JobFinished)} == names - {stuck}
+        (failed,) = [event for event in events if isinstance(event, JobFailed)]
+        assert failed.job == stuck
+        stops = [e for e in events if isinstance(e, JobStopped) and e.job == stuck]
+        assert sum(stop.reason is StopReason.NOT_STARTED for stop in stops) == 6
+        instants = None if starts is Starts.IMMEDIATE else RoundDecided
+        self._check_no_gpu_idles(events, at=instants)
+
+    def _check_no_gpu_idles(
+        self, events: Sequence[Event], at: type[RoundDecided] | None = None
+    ) -> None:
+        """At any time, or when a round was decided, as the journal has it."""
+        state = SchedulerState()
+        for event, after in zip(events, [*events[1:], None], strict=True):
+            state.apply(event)
+            settled = after is None or after.time > event.time + _INSTANT_SECONDS
+            if settled if at is None else isinstance(event, at):
+                eligible = state.eligible(event.time)
+                waiting = eligible[~np.isin(eligible, state.running())]
+                sizes = state.table.gpus[state.table.rows(waiting)]
+                room = state.placer.room()
+                fits = waiting[sizes <= room]
+                assert len(fits) == 0, f"{event.time} s: {room} GPUs idle, jobs {fits} wait"
+
     def _run(
         self,
         jobs: list[TraceJob],
         *,
         faults: list[Fault] | None = None,
         observers: tuple[object, ...] = (),
+        starts: Starts = Starts.ROUNDS,
+        retries: Retries | None = None,
     ) -> list[Event]:
         return simulate(
             jobs,
@@ -176,6 +275,8 @@ class PolicyContract(ABC):
             self.predictor(jobs),
             faults=faults or (),
             observers=observers,  # type: ignore[arg-type]
+            starts=starts,
+            retries=retries,
         )
 
 

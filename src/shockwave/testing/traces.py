@@ -44,11 +44,14 @@ class TraceFormatContract(ABC):
     def test_bad_files_are_trace_errors_that_name_the_file(
         self, tmp_path: Path, content: bytes
     ) -> None:
-        path = tmp_path / f"bad{self.make().suffixes[0]}"
+        path = tmp_path / f"bad{self._suffix()}"
         path.write_bytes(content)
         with pytest.raises(TraceError, match="bad"):
             self.make().read(path)
 
     def test_a_missing_file_is_a_trace_error(self, tmp_path: Path) -> None:
         with pytest.raises(TraceError, match="missing"):
-            self.make().read(tmp_path / f"missing{self.make().suffixes[0]}")
+            self.make().read(tmp_path / f"missing{self._suffix()}")
+
+    def _suffix(self) -> str:
+        return next(iter(self.make().suffixes), "")

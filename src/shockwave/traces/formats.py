@@ -12,14 +12,16 @@ uses it, and for nobody else.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from shockwave.model.errors import InputError, ShockwaveError, TraceError
 from shockwave.model.job import TraceJob
 from shockwave.model.registry import Registry
-from shockwave.traces.base import TraceFormat
+from shockwave.traces.base import Rejects, Sample, TraceFormat
+from shockwave.traces.files import lines
 from shockwave.traces.generator import generate
 from shockwave.traces.recipe import is_recipe, parse_recipe
 
@@ -27,8 +29,26 @@ FORMATS = Registry(
     "trace format",
     "shockwave.traces",
     TraceFormat,
-    {"native": "shockwave.traces.native:NativeFormat"},
+    {
+        "native": "shockwave.traces.native:NativeFormat",
+        "gavel": "shockwave.traces.gavel:GavelFormat",
+        "sia": "shockwave.traces.sia:SiaFormat",
+        "philly": "shockwave.traces.philly:PhillyFormat",
+        "philly-csv": "shockwave.traces.philly_csv:PhillyTableFormat",
+        "helios": "shockwave.traces.helios:HeliosFormat",
+        "acme": "shockwave.traces.acme:AcmeFormat",
+        "alibaba-2020": "shockwave.traces.pai:PaiFormat",
+        "alibaba-2023": "shockwave.traces.alibaba2023:Alibaba2023Format",
+        "alibaba-2026": "shockwave.traces.alibaba2026:Alibaba2026Format",
+        "slurm": "shockwave.traces.slurm:SlurmFormat",
+        "journal": "shockwave.traces.journal:JournalFormat",
+        # Of a later layer, which only the name refers to.
+        "database": "shockwave.cli.database_trace:DatabaseFormat",
+    },
 )
+
+_SAMPLE_LINES = 200
+_SAMPLE_CHARACTERS = 20_000  # of a line
 
 
 @dataclass(frozen=True)
@@ -36,6 +56,7 @@ class FormatEntry:
     """A format by name; it is imported when it is used."""
 
     name: str
+    profiles: Path | None = None
 
     @property
     def provider(self) -> str:
@@ -43,7 +64,9 @@ class FormatEntry:
 
     def load(self) -> TraceFormat:
         """The format itself. Raises :class:`InputError` that names the plug-in if it is broken."""
-        return FORMATS.create(self.name)
+        reader = FORMATS.create(self.name)
+        reader.profiles = self.profiles
+        return reader
 
     def read(self, path: Path) -> list[TraceJob]:
         """The jobs of the file by arrival, checked to be what the rest of Shockwave relies on."""
@@ -53,9 +76,22 @@ class FormatEntry:
         except ShockwaveError:
             raise
         except Exception as error:  # whatever a stranger's reader raises
-            problem = f"{self._described()} failed to read it: {_one_line(error)}"
-            raise TraceError(problem, source=str(path)) from error
+            raise self._failed(path, error) from error
         return self._checked(jobs, path)
+
+    def stream(self, path: Path, rejects: Rejects) -> Iterator[TraceJob]:
+        """The jobs in the order of the file, one at a time."""
+        reader = self.load()
+        try:
+            yield from reader.stream(path, rejects)
+        except ShockwaveError:
+            raise
+        except Exception as error:
+            raise self._failed(path, error) from error
+
+    def _failed(self, path: Path, error: Exception) -> TraceError:
+        problem = f"{self._described()} failed to read it: {_one_line(error)}"
+        return TraceError(problem, source=str(path))
 
     def _checked(self, given: list[object], path: Path) -> list[TraceJob]:
         described = self._described()
@@ -85,52 +121,77 @@ def available() -> dict[str, FormatEntry]:
 
 
 def load(
-    source: str | Path, *, seed: int | None = None, format: str | None = None
+    source: str | Path,
+    *,
+    seed: int | None = None,
+    format: str | None = None,
+    profiles: str | Path | None = None,
 ) -> list[TraceJob]:
     """The jobs of a trace file, or of a recipe ``generated:...``, by arrival.
 
     ``seed`` takes the place of the recipe's. ``format`` names the file's format; without it
-    the suffix decides. Raises :class:`InputError` (:class:`TraceError` for the contents).
+    the file is recognised by what is in it. ``profiles`` names the file or folder of profiles
+    that some formats need, where it does not lie beside the trace. Raises
+    :class:`InputError` (:class:`TraceError` for the contents).
     """
     if is_recipe(source):
         mix = parse_recipe(str(source))
         return generate(mix if seed is None else replace(mix, seed=seed))
     path = Path(source)
+    return find_format(path, format, None if profiles is None else Path(profiles)).read(path)
+
+
+def find_format(path: Path, format: str | None = None, profiles: Path | None = None) -> FormatEntry:
+    """The format that ``format`` names, or else the one that recognises the file.
+
+    Raises :class:`InputError` if none does.
+    """
+    if profiles is not None and not profiles.exists():
+        raise InputError("no such file or folder", source=str(profiles))
     if format is not None:
-        return FormatEntry(format).read(path)
+        entry = FormatEntry(format, profiles)
+        entry.load()
+        return entry
     if not path.exists():
         hint = "Name a trace file, or a workload such as generated:jobs=120"
-        raise TraceError("no such file", source=str(source), hint=hint)
-    if path.is_dir():
-        raise TraceError("is a folder, expected a trace file", source=str(source))
-    return _by_suffix(path, available()).read(path)
-
-
-def _by_suffix(path: Path, formats: dict[str, FormatEntry]) -> FormatEntry:
+        raise TraceError("no such file", source=str(path), hint=hint)
+    sample = _sample(path)
     broken: list[str] = []
-    for entry in formats.values():
+    recognised: list[tuple[bool, FormatEntry]] = []
+    for name in FORMATS.names():
+        entry = FormatEntry(name, profiles)
         try:
-            suffixes = entry.load().suffixes
-        except InputError as error:
-            broken.append(str(error))  # told only if nobody else reads the file
-            continue
-        if path.name.lower().endswith(tuple(suffix.lower() for suffix in suffixes)):
-            return entry
-    hint = "; ".join([_known(formats.values()), *broken])
+            reader = entry.load()
+            if reader.recognises(sample):
+                recognised.append((TraceFormat.recognises(reader, sample), entry))
+        except Exception as error:  # a stranger's; told only if nobody else reads the file
+            broken.append(str(error) if isinstance(error, InputError) else _one_line(error))
+    if recognised:
+        # Who goes by the name of the file knows better than who goes by its contents.
+        return max(recognised, key=operator.itemgetter(0))[1]
+    if path.is_dir():
+        raise TraceError("is a folder, expected a trace file", source=str(path))
+    known = f"Known formats are {', '.join(FORMATS.names())}; choose one by --from"
     raise InputError(
-        "no trace format has this suffix", source=str(path), value=path.suffix, hint=hint
+        "no trace format recognises this file",
+        source=str(path),
+        value=next(iter(sample.lines), "")[:60] or None,
+        hint="; ".join([known, *broken]),
     )
 
 
-def _known(entries: Iterable[FormatEntry]) -> str:
-    names = []
-    for entry in entries:
-        try:
-            suffixes = entry.load().suffixes
-        except InputError:
-            suffixes = ()
-        names.append(f"{entry.name} ({', '.join(suffixes)})" if suffixes else entry.name)
-    return f"Known formats are {', '.join(names)}"
+def _sample(path: Path) -> Sample:
+    """The first lines, as far as they can be read; damage is for the reader to tell."""
+    if path.is_dir():
+        return Sample(path)
+    found: list[str] = []
+    try:
+        for _, raw in islice(lines(path), _SAMPLE_LINES):
+            found.append(raw[:_SAMPLE_CHARACTERS].decode("utf-8", "replace").strip("\r\n"))
+    except TraceError:
+        if not found:
+            raise
+    return Sample(path, tuple(found))
 
 
 def _one_line(error: Exception) -> str:

@@ -48,7 +48,7 @@ def generate(mix: Mix, rng: np.random.Generator | None = None) -> list[TraceJob]
     """
     draw = Draw(rng or np.random.Generator(np.random.PCG64(mix.seed)))
     arrivals = _arrivals(mix, draw)
-    scalable = {gpus: _models_that_scale(mix.models, gpus) for gpus in mix.gpus}
+    scalable = {gpus: models_that_scale(mix.models, gpus) for gpus in mix.gpus}
     return [
         _job(str(number), arrival, mix, scalable, draw) for number, arrival in enumerate(arrivals)
     ]
@@ -99,7 +99,7 @@ def _arrivals(mix: Mix, draw: Draw) -> list[float]:
     return arrivals
 
 
-def _models_that_scale(models: Mapping[str, float], gpus: int) -> dict[str, float]:
+def models_that_scale(models: Mapping[str, float], gpus: int) -> dict[str, float]:
     return {model: share for model, share in models.items() if PROFILES[model].max_gpus >= gpus}
 
 
@@ -115,8 +115,8 @@ def _job(
     adaptation = draw.choice(mix.adaptations)
     runtime_seconds = draw.log_between(mix.min_hours, mix.max_hours) * _SECONDS_PER_HOUR
     adapts = draw.uniform() >= mix.never_adapt
-    configurations, epoch_seconds = _configurations(adaptation, profile, gpus, draw)
-    shape = _shape(adaptation, len(configurations), draw) if adapts else [(0, 1.0)]
+    configurations, epoch_seconds = draw_configurations(adaptation, profile, gpus, draw)
+    shape = draw_shape(adaptation, len(configurations), draw) if adapts else [(0, 1.0)]
     lengths = epochs_of_regimes(shape, epoch_seconds, runtime_seconds)
     tenant = draw.index(mix.tenants)
     return TraceJob(
@@ -138,7 +138,7 @@ def _job(
     )
 
 
-def _configurations(
+def draw_configurations(
     adaptation: Adaptation, profile: ModelProfile, gpus: int, draw: Draw
 ) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """All that the job may use, first one first, and the seconds per epoch of each."""
@@ -157,7 +157,7 @@ def _configurations(
     return chosen, tuple(profile.epoch_seconds(size, gpus) for size in chosen)
 
 
-def _shape(adaptation: Adaptation, configurations: int, draw: Draw) -> Shape:
+def draw_shape(adaptation: Adaptation, configurations: int, draw: Draw) -> Shape:
     """Which fraction of its life the job spends in which configuration, in order."""
     if adaptation is Adaptation.STATIC:
         return [(0, 1.0)]

@@ -8,21 +8,27 @@
      "schedule": [[32, 28], [256, 64]]}
 
 ``arrival`` is in seconds, ``schedule`` the truth: [configuration, epochs] in order.
-``tenant``, ``weight`` and ``name`` are optional; unknown fields are kept.
+``tenant``, ``weight`` and ``name`` are optional; unknown fields are kept. The first line may
+be a header, an object with the field ``shockwave_trace`` that tells where the jobs come from
+and what was assumed; every other line is one job.
 """
 
 from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from shockwave.model.errors import InputError, TraceError
 from shockwave.model.job import TraceJob
-from shockwave.protocol.files import atomic_writer
-from shockwave.traces.base import TraceFormat
+from shockwave.traces.base import Rejects, Sample, TraceFormat
+from shockwave.traces.files import line_writer, text_lines
 from shockwave.traces.records import job_from_record, record_from_job
+
+HEADER_FIELD = "shockwave_trace"
+HEADER_VERSION = 1
+SUFFIXES = (".jsonl", ".ndjson")
 
 _by_arrival = operator.attrgetter("spec.arrival_seconds")
 
@@ -31,10 +37,24 @@ class NativeFormat(TraceFormat):
     """The format of this module, for the list of formats."""
 
     name = "native"
-    suffixes = (".jsonl", ".ndjson")
+    suffixes = tuple(name + packed for name in SUFFIXES for packed in ("", ".gz", ".zst"))
+
+    def recognises(self, sample: Sample) -> bool:
+        """By its first line; a file that is called a trace is one, if perhaps a bad one."""
+        first = next(iter(sample.lines), "")
+        if first.startswith("{") and '"kind"' in first and '"schedule"' not in first:
+            return False  # a journal
+        return super().recognises(sample) or (
+            first.startswith("{") and ('"schedule"' in first or f'"{HEADER_FIELD}"' in first)
+        )
 
     def read(self, path: Path) -> list[TraceJob]:
         return read(path)
+
+    def stream(self, path: Path, rejects: Rejects) -> Iterator[TraceJob]:
+        for job in _jobs(path):
+            rejects.rows += 1
+            yield job
 
 
 def read(path: str | Path) -> list[TraceJob]:
@@ -43,11 +63,62 @@ def read(path: str | Path) -> list[TraceJob]:
     Blank lines are skipped. Raises :class:`TraceError` that names the file, the line, the
     field, the value and what was expected; for the first bad line only.
     """
+    jobs = sorted(_jobs(Path(path)), key=_by_arrival)
+    if not jobs:
+        raise TraceError("no jobs in the trace", source=str(path), hint="Expected one job a line")
+    return jobs
+
+
+def read_header(path: str | Path) -> dict[str, object] | None:
+    """What the trace's first line says about where it comes from, if it says it."""
+    for line, text in text_lines(Path(path)):
+        return _header(_decoded(text, str(path), line))
+    return None
+
+
+def write(
+    jobs: Iterable[TraceJob], path: str | Path, *, header: Mapping[str, object] | None = None
+) -> int:
+    """Writes a trace that :func:`read` gives back as the same jobs; whole or not at all.
+
+    A name that ends in ``.gz`` or ``.zst`` is compressed. ``header`` becomes the first line.
+    Returns the number of jobs. Raises :class:`TraceError` where a job cannot be expressed or
+    its id is taken, and :class:`InputError` where the file cannot be written.
+    """
+    ids: set[str] = set()
+    with line_writer(Path(path)) as file:
+        if header is not None:
+            file.write(json.dumps({HEADER_FIELD: HEADER_VERSION, **header}) + "\n")
+        for job in jobs:
+            try:
+                record = record_from_job(job)
+            except TraceError as error:
+                raise _placed(error, "cannot be written", f"job {job.spec.id!r}") from None
+            if job.spec.id in ids:
+                problem = "cannot be written: the id is used twice"
+                raise TraceError(problem, place=f"job {job.spec.id!r}")
+            ids.add(job.spec.id)
+            file.write(json.dumps(record) + "\n")
+        if not ids:
+            raise InputError("a trace must have at least one job", source=str(path))
+    return len(ids)
+
+
+def _jobs(path: Path) -> Iterator[TraceJob]:
+    """The jobs in file order, each id once."""
     source = str(path)
-    jobs: list[TraceJob] = []
     line_of_id: dict[str, int] = {}
-    for line, text in _lines(Path(path), source):
-        job = _job(text, source, line)
+    begun = False
+    for line, text in text_lines(path):
+        record = _decoded(text, source, line)
+        if not begun:
+            begun = True
+            if _header(record) is not None:
+                continue
+        try:
+            job = job_from_record(record)
+        except TraceError as error:
+            raise _placed(error, None, f"line {line}", source) from None
         first = line_of_id.setdefault(job.spec.id, line)
         if first != line:
             raise TraceError(
@@ -56,64 +127,11 @@ def read(path: str | Path) -> list[TraceJob]:
                 place=f"line {line}, field 'id'",
                 value=job.spec.id,
             )
-        jobs.append(job)
-    if not jobs:
-        raise TraceError("no jobs in the trace", source=source, hint="Expected one job a line")
-    jobs.sort(key=_by_arrival)
-    return jobs
+        yield job
 
 
-def write(jobs: Iterable[TraceJob], path: str | Path) -> None:
-    """Writes a trace that :func:`read` gives back as the same jobs; whole or not at all.
-
-    Raises :class:`TraceError` where a job cannot be expressed or its id is taken, and
-    :class:`InputError` where the file cannot be written.
-    """
-    ids: set[str] = set()
-    try:
-        with atomic_writer(path) as file:
-            for job in jobs:
-                place = f"job {job.spec.id!r}"
-                try:
-                    record = record_from_job(job)
-                except TraceError as error:
-                    raise _placed(error, "cannot be written", place) from None
-                if job.spec.id in ids:
-                    raise TraceError("cannot be written: the id is used twice", place=place)
-                ids.add(job.spec.id)
-                file.write(json.dumps(record) + "\n")
-            if not ids:
-                raise InputError("a trace must have at least one job", source=str(path))
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(f"cannot be written: {reason}", source=str(path)) from error
-
-
-def _lines(path: Path, source: str) -> Iterator[tuple[int, str]]:
-    """(line number, text) of every line that is not blank."""
-    try:
-        with path.open("rb") as file:
-            # Bytes, because text mode would also break lines inside of JSON strings.
-            for line, raw in enumerate(file, start=1):
-                try:
-                    # Some editors begin a file with a byte order mark.
-                    text = raw.decode("utf-8-sig" if line == 1 else "utf-8").strip(" \t\r\n")
-                except UnicodeDecodeError as error:
-                    raise TraceError(
-                        f"not UTF-8 text: byte {error.start + 1} of the line cannot be decoded",
-                        source=source,
-                        place=f"line {line}",
-                        value=raw[error.start : error.end],
-                    ) from None
-                if text:
-                    yield line, text
-    except FileNotFoundError:
-        raise TraceError("no such file", source=source) from None
-    except IsADirectoryError:
-        raise TraceError("is a folder, expected a trace file", source=source) from None
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise TraceError(f"cannot be read: {reason}", source=source) from error
+def _header(record: object) -> dict[str, object] | None:
+    return record if isinstance(record, dict) and HEADER_FIELD in record else None
 
 
 def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -128,9 +146,9 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys)
 
 
-def _job(text: str, source: str, line: int) -> TraceJob:
+def _decoded(text: str, source: str, line: int) -> object:
     try:
-        return job_from_record(_DECODER.decode(text))
+        return _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise TraceError(
             f"not JSON: {error.msg} at column {error.colno}",

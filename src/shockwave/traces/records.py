@@ -1,8 +1,7 @@
 """One job of a native trace: a JSON object in, a :class:`TraceJob` out, and back.
 
-The validation is written by hand because a trace may hold 100,000 jobs; it names the field,
-the value and what was expected. Nothing is guessed: no type is converted, and nothing that
-is missing is filled in, except for the three optional fields.
+Nothing is guessed: no type is converted, and nothing that is missing is filled in, except
+for the three optional fields.
 """
 
 from __future__ import annotations
@@ -10,24 +9,80 @@ from __future__ import annotations
 import json
 import math
 import unicodedata
-from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
+
+import numpy as np
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from shockwave.model.errors import TraceError
 from shockwave.model.job import Adaptation, JobSpec, Regime, TraceJob
 
-REQUIRED_FIELDS = (
-    "id", "arrival", "model", "gpus", "epochs", "adaptation", "batch_sizes", "epoch_seconds",
-    "schedule",
-)  # fmt: skip
-OPTIONAL_FIELDS = ("tenant", "weight", "name")
-
-_NATIVE_FIELDS = frozenset(REQUIRED_FIELDS + OPTIONAL_FIELDS)
 _ADAPTATIONS = {str(adaptation): adaptation for adaptation in Adaptation}
 _DEFAULT_TENANT = "default"
 _DEFAULT_WEIGHT = 1.0
-# Jobs live in arrays of floats and 64-bit integers; beyond this a count is not exact there.
-_LARGEST_COUNT = 2**53
+_ONE_LINE = "must be text of one line, without control characters"
+
+
+def _one_line(text: str) -> str:
+    # Control characters would break tables, and lone surrogates cannot be printed at all.
+    if not text.isprintable() and any(unicodedata.category(c) in ("Cc", "Cs") for c in text):
+        raise ValueError(_ONE_LINE)
+    return text
+
+
+_Text = Annotated[str, AfterValidator(_one_line)]
+_Label = Annotated[str, Field(min_length=1), AfterValidator(_one_line)]
+# Jobs live in arrays of floats and 64-bit integers; beyond 2**53 a count is not exact there.
+_Count = Annotated[int, Field(ge=1, le=2**53)]
+_Positive = Annotated[float, Field(gt=0)]
+
+
+class _Record(BaseModel):
+    """The fields of a line and their types; what ties them together is checked afterwards."""
+
+    model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
+
+    id: _Label
+    arrival: Annotated[float, Field(ge=0)]
+    model: _Text
+    gpus: _Count
+    epochs: _Count
+    adaptation: Literal["static", "accordion", "gns", "pruning", "custom"]
+    batch_sizes: Annotated[list[_Count], Field(min_length=1)]
+    epoch_seconds: dict[str, _Positive]
+    schedule: Annotated[
+        list[Annotated[list[_Count], Field(min_length=2, max_length=2)]], Field(min_length=1)
+    ]
+    tenant: _Label = _DEFAULT_TENANT
+    weight: _Positive = _DEFAULT_WEIGHT
+    name: _Text = ""
+
+
+_A_COUNT = "must be a whole number of at least 1"
+_SIZES = "must be a list of whole numbers of at least 1"
+_EXPECTED = {
+    "id": "must be a string",
+    "arrival": "must be a number of seconds",
+    "model": "must be a string",
+    "gpus": _A_COUNT,
+    "epochs": _A_COUNT,
+    "adaptation": f"must be one of {', '.join(_ADAPTATIONS)}",
+    "batch_sizes": _SIZES,
+    "epoch_seconds": "must be an object from every batch size to seconds per epoch",
+    "schedule": "must be a list of [configuration, epochs]",
+    "tenant": "must be a string",
+    "weight": "must be a number",
+    "name": "must be a string",
+}
+# What pydantic found, where the field alone does not say it: (field, kind of error).
+_PARTICULAR = {
+    ("id", "string_too_short"): "must not be empty",
+    ("tenant", "string_too_short"): "must not be empty",
+    ("arrival", "greater_than_equal"): "must not be negative",
+    ("weight", "greater_than"): "must be a number above 0",
+    ("batch_sizes", "too_short"): "must name at least one configuration",
+    ("schedule", "too_short"): "must have at least one [configuration, epochs]",
+}
 
 
 def job_from_record(record: object) -> TraceJob:
@@ -38,43 +93,29 @@ def job_from_record(record: object) -> TraceJob:
     if not isinstance(record, dict):
         expected = "expected a JSON object that describes one job"
         raise TraceError(_not_null(expected, record), value=record)
-    for field in REQUIRED_FIELDS:
-        if field not in record:
-            hint = f"A job needs {', '.join(REQUIRED_FIELDS)}"
-            raise TraceError("is missing", place=_place(field), hint=hint)
-
-    identifier = _identifier(record["id"])
-    arrival_seconds = _number("arrival", record["arrival"], "a number of seconds")
-    if arrival_seconds < 0:
-        _reject("arrival", "must not be negative", record["arrival"])
-    epochs = _count("epochs", record["epochs"])
-    adaptation = _adaptation(record["adaptation"])
-    configurations = _configurations(record["batch_sizes"])
-    seconds = _epoch_seconds(record["epoch_seconds"], configurations)
-    regimes = _regimes(record["schedule"], seconds, epochs)
-    if adaptation is Adaptation.STATIC and len(regimes) > 1:
-        _reject(
-            "schedule",
-            "a static job must stay in one configuration",
-            record["schedule"],
-            hint="Name the job's adaptation, or 'custom' if it is none of the known ones",
-        )
+    try:
+        valid = _Record.model_validate(record)
+    except ValidationError as error:
+        raise _explained(error) from None
+    configurations = tuple(valid.batch_sizes)
+    epoch_seconds = _epoch_seconds(valid)
+    regimes = _regimes(valid, dict(zip(configurations, epoch_seconds, strict=True)))
     job = TraceJob(
         spec=JobSpec(
-            id=identifier,
-            arrival_seconds=arrival_seconds,
-            gpus=_count("gpus", record["gpus"]),
-            epochs=epochs,
+            id=valid.id,
+            arrival_seconds=valid.arrival,
+            gpus=valid.gpus,
+            epochs=valid.epochs,
             configurations=configurations,
-            epoch_seconds=tuple(seconds.values()),
-            adaptation=adaptation,
-            model=_text("model", record["model"]),
-            tenant=_tenant(record.get("tenant", _DEFAULT_TENANT)),
-            weight=_positive("weight", record.get("weight", _DEFAULT_WEIGHT), "a number"),
-            name=_text("name", record.get("name", "")),
+            epoch_seconds=epoch_seconds,
+            adaptation=_ADAPTATIONS[valid.adaptation],
+            model=valid.model,
+            tenant=valid.tenant,
+            weight=valid.weight,
+            name=valid.name,
         ),
         regimes=regimes,
-        extra=_extra(record),
+        extra=_extra(valid),
     )
     if not math.isfinite(job.exclusive_seconds):
         _reject("epoch_seconds", "the job's runtime must be finite", record["epoch_seconds"])
@@ -84,8 +125,8 @@ def job_from_record(record: object) -> TraceJob:
 def record_from_job(job: TraceJob) -> dict[str, Any]:
     """The job as JSON types in native field order; optional fields only where they say something.
 
-    Raises :class:`TraceError` where the format cannot hold the job, so that whatever is
-    written can be read back to the same job.
+    Numbers of numpy become plain ones. Raises :class:`TraceError` where the format cannot
+    hold the job, so that whatever is written can be read back to the same job.
     """
     spec = job.spec
     record: dict[str, Any] = {
@@ -109,11 +150,15 @@ def record_from_job(job: TraceJob) -> dict[str, Any]:
     if spec.name:
         record["name"] = spec.name
     for field, value in job.extra.items():
-        if field in _NATIVE_FIELDS:
+        if field in _Record.model_fields:
             _reject(field, "is a field of the format and cannot be an extra field", value)
         record[field] = value
 
-    again = job_from_record(record)
+    try:
+        again = job_from_record(record)
+    except TraceError:
+        record = _plain(record)  # rarely needed, so only done once it is
+        again = job_from_record(record)
     declared = dict(zip(again.spec.configurations, again.spec.epoch_seconds, strict=True))
     for regime in job.regimes:
         if regime.epoch_seconds != declared[regime.configuration]:
@@ -125,6 +170,58 @@ def record_from_job(job: TraceJob) -> dict[str, Any]:
                 regime.epoch_seconds,
             )
     return record
+
+
+def _plain(value: Any) -> Any:
+    """Numbers and arrays of numpy as JSON types, at any depth."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _explained(error: ValidationError) -> TraceError:
+    """The first problem in the words of the format."""
+    problems = error.errors(include_url=False)
+    missing = [p["loc"][0] for p in problems if p["type"] == "missing" and len(p["loc"]) == 1]
+    if missing:
+        fields = _Record.model_fields.items()
+        needed = f"A job needs {', '.join(name for name, info in fields if info.is_required())}"
+        return TraceError("is missing", place=_place(str(missing[0])), hint=needed)
+    problem = problems[0]
+    field, *inside = problem["loc"]
+    kind, value = problem["type"], problem["input"]
+    expected = _PARTICULAR.get((str(field), kind), _EXPECTED[str(field)])
+    hint: str | None = None
+    if kind in ("value_error", "string_unicode"):
+        expected = _ONE_LINE
+    elif field == "schedule" and inside:
+        number = int(inside[0]) + 1
+        expected = (
+            f"entry {number} must be [configuration, epochs], two whole numbers of at least 1"
+        )
+    elif field == "epoch_seconds" and inside:
+        expected = f'must be a number of seconds per epoch for "{inside[0]}"'
+        if kind == "greater_than":
+            expected += " above 0"
+    elif field == "id" and type(value) is int:
+        hint = f'Quote it: "{value}"'
+    elif kind == "string_too_short" and field == "tenant":
+        hint = "Leave the field out instead"
+    if field in ("arrival", "weight", "epoch_seconds") and _is_infinite(value):
+        expected += " and finite"
+    return TraceError(_not_null(expected, value), place=_place(str(field)), value=value, hint=hint)
+
+
+def _is_infinite(value: object) -> bool:
+    """Whether it is a number that a float cannot hold, such as 1e999 or an integer like it."""
+    try:
+        return isinstance(value, int | float) and not math.isfinite(value)
+    except OverflowError:
+        return True
 
 
 def _place(field: str) -> str:
@@ -140,136 +237,53 @@ def _reject(field: str, expected: str, value: object, *, hint: str | None = None
     raise TraceError(_not_null(expected, value), place=_place(field), value=value, hint=hint)
 
 
-def _identifier(value: object) -> str:
-    if type(value) is int:
-        _reject("id", "must be a string", value, hint=f'Quote it: "{value}"')
-    text = _text("id", value)
-    if not text:
-        _reject("id", "must not be empty", value)
-    return text
-
-
-def _tenant(value: object) -> str:
-    text = _text("tenant", value)
-    if not text:
-        _reject("tenant", "must not be empty", value, hint="Leave the field out instead")
-    return text
-
-
-def _text(field: str, value: object) -> str:
-    if not isinstance(value, str):
-        _reject(field, "must be a string", value)
-    # Control characters would break tables, and lone surrogates cannot be printed at all.
-    if not value.isprintable() and any(unicodedata.category(c) in ("Cc", "Cs") for c in value):
-        _reject(field, "must be text of one line, without control characters", value)
-    return value
-
-
-def _number(field: str, value: object, expected: str) -> float:
-    """A finite float from a JSON number; True and False are no numbers."""
-    if type(value) is not float and type(value) is not int:
-        _reject(field, f"must be {expected}", value)
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        _reject(field, f"must be {expected} and finite", value)
-    return number
-
-
-def _positive(field: str, value: object, expected: str) -> float:
-    number = _number(field, value, expected)
-    if number <= 0:
-        _reject(field, f"must be {expected} above 0", value)
-    return number
-
-
-def _is_count(value: object) -> bool:
-    return type(value) is int and 1 <= value <= _LARGEST_COUNT
-
-
-def _count(field: str, value: object) -> int:
-    if type(value) is not int or not _is_count(value):
-        _reject(field, "must be a whole number of at least 1", value)
-    return value
-
-
-def _adaptation(value: object) -> Adaptation:
-    adaptation = _ADAPTATIONS.get(value) if isinstance(value, str) else None
-    if adaptation is None:
-        _reject("adaptation", f"must be one of {', '.join(_ADAPTATIONS)}", value)
-    return adaptation
-
-
-def _configurations(value: object) -> tuple[int, ...]:
-    field = "batch_sizes"
-    if not isinstance(value, list):
-        _reject(field, "must be a list of whole numbers of at least 1", value)
-    if not value:
-        _reject(field, "must name at least one configuration", value)
-    for size in value:
-        if not _is_count(size):
-            _reject(field, "must be a list of whole numbers of at least 1", size)
-    if len(set(value)) != len(value):
-        twice = next(size for size in value if value.count(size) > 1)
-        _reject(field, f"must not name {twice} twice", value)
-    return tuple(value)
-
-
-def _epoch_seconds(value: object, configurations: tuple[int, ...]) -> dict[int, float]:
+def _epoch_seconds(valid: _Record) -> tuple[float, ...]:
     """Seconds per epoch of every declared configuration, in declared order."""
-    field = "epoch_seconds"
-    if not isinstance(value, dict):
-        _reject(field, "must be an object from every batch size to seconds per epoch", value)
-    seconds: dict[int, float] = {}
-    for configuration in configurations:
-        key = str(configuration)
-        if key not in value:
-            expected = f'must have an entry for "{key}" of batch_sizes'
-            _reject(field, expected, sorted(value))
-        seconds[configuration] = _positive(
-            field, value[key], f'a number of seconds per epoch for "{key}"'
-        )
-    if len(value) > len(configurations):
-        unknown = next(key for key in value if key not in {str(c) for c in configurations})
-        expected = f"must have entries for batch_sizes only, which are {list(configurations)}"
-        _reject(field, expected, unknown)
+    sizes, given = valid.batch_sizes, valid.epoch_seconds
+    try:
+        seconds = tuple([given[str(size)] for size in sizes])
+    except KeyError as error:
+        expected = f'must have an entry for "{error.args[0]}" of batch_sizes'
+        _reject("epoch_seconds", expected, sorted(given))
+    if len(given) != len(sizes):
+        twice = [size for size in sizes if sizes.count(size) > 1]
+        if twice:
+            _reject("batch_sizes", f"must not name {twice[0]} twice", sizes)
+        unknown = next(key for key in given if key not in {str(size) for size in sizes})
+        expected = f"must have entries for batch_sizes only, which are {sizes}"
+        _reject("epoch_seconds", expected, unknown)
     return seconds
 
 
-def _regimes(value: object, seconds: Mapping[int, float], epochs: int) -> tuple[Regime, ...]:
-    field = "schedule"
-    if not isinstance(value, list):
-        _reject(field, "must be a list of [configuration, epochs]", value)
-    if not value:
-        _reject(field, "must have at least one [configuration, epochs]", value)
-    merged: list[tuple[int, int]] = []
-    total = 0
-    for number, entry in enumerate(value, start=1):
-        if not (isinstance(entry, list) and len(entry) == 2 and all(map(_is_count, entry))):
-            expected = (
-                f"entry {number} must be [configuration, epochs], two whole numbers of at least 1"
-            )
-            _reject(field, expected, entry)
-        configuration, count = entry
+def _regimes(valid: _Record, seconds: dict[int, float]) -> tuple[Regime, ...]:
+    regimes: list[Regime] = []
+    for number, (configuration, epochs) in enumerate(valid.schedule, start=1):
         if configuration not in seconds:
-            expected = (
-                f"entry {number} must use a configuration of batch_sizes, which are {list(seconds)}"
+            _reject(
+                "schedule",
+                f"entry {number} must use a configuration of batch_sizes, "
+                f"which are {list(seconds)}",
+                [configuration, epochs],
             )
-            _reject(field, expected, entry)
-        total += count
-        if merged and merged[-1][0] == configuration:
-            merged[-1] = (configuration, merged[-1][1] + count)
-        else:
-            merged.append((configuration, count))
-    if total != epochs:
-        _reject(field, f"epochs must sum to the {epochs} of field 'epochs', not to {total}", value)
-    return tuple(Regime(config, count, seconds[config]) for config, count in merged)
+        if regimes and regimes[-1].configuration == configuration:
+            epochs += regimes.pop().epochs
+        regimes.append(Regime(configuration, epochs, seconds[configuration]))
+    total = sum(regime.epochs for regime in regimes)
+    if total != valid.epochs:
+        expected = f"epochs must sum to the {valid.epochs} of field 'epochs', not to {total}"
+        _reject("schedule", expected, valid.schedule)
+    if valid.adaptation == "static" and len(regimes) > 1:
+        _reject(
+            "schedule",
+            "a static job must stay in one configuration",
+            valid.schedule,
+            hint="Name the job's adaptation, or 'custom' if it is none of the known ones",
+        )
+    return tuple(regimes)
 
 
-def _extra(record: Mapping[str, object]) -> dict[str, object]:
-    extra = {field: value for field, value in record.items() if field not in _NATIVE_FIELDS}
+def _extra(valid: _Record) -> dict[str, object]:
+    extra = valid.model_extra or {}
     for field, value in extra.items():
         try:
             json.dumps(value, allow_nan=False)

@@ -352,7 +352,7 @@ def test_a_lease_that_cannot_be_written_names_the_file_and_spares_the_others(
             watch.launch([harness.order("a"), harness.order("b", handle=1, slots=(1,), epochs=1)])
         watch.until_finished([harness.spec("b")])
         (stop,) = watch.of(JobStopped)
-        assert (stop.job, stop.reason) == ("a", StopReason.PREEMPTED)  # not the job's fault
+        assert (stop.job, stop.reason) == ("a", StopReason.KILLED)  # not the job's fault
 
 
 def test_a_shutdown_lets_jobs_save_or_run_on(tmp_path: Path) -> None:

@@ -73,8 +73,7 @@ def test_jobs_survive_the_scheduler_and_every_epoch_counts_once(tmp_path: Path) 
         assert [epoch for epoch, _ in reported] == list(range(1, epochs + 1))  # no second run
         assert finished[job] == pytest.approx(sum(seconds for _, seconds in reported))
     productive = sum(
-        float(poll.progress.productive_seconds[poll.progress.handle == 0].sum())
-        for poll in watch.polls
+        float(told.productive_seconds[told.handle == 0].sum()) for told in watch.progress
     )
     assert productive == pytest.approx(finished["long"] - first_epoch_seconds)
     # Its first regime was known, the second one was not.
@@ -91,7 +90,7 @@ def test_a_launch_that_was_written_down_but_never_started_is_started_again(tmp_p
         watch = harness.watch(executor)
         watch.poll()
         (stop,) = watch.of(JobStopped)
-        assert stop.reason is StopReason.PREEMPTED
+        assert stop.reason is StopReason.KILLED
         assert "never started" in stop.detail
         watch.launch([harness.order("a", attempt=2)])
         watch.until_finished([harness.spec("a")])
@@ -110,7 +109,7 @@ def test_a_gang_that_is_only_just_starting_is_not_given_up(tmp_path: Path) -> No
         assert not watch.events
         os.close(lock)
         watch.poll()
-        assert [event.reason for event in watch.of(JobStopped)] == [StopReason.PREEMPTED]
+        assert [event.reason for event in watch.of(JobStopped)] == [StopReason.KILLED]
 
 
 def test_a_restart_of_the_machine_is_not_the_jobs_fault(tmp_path: Path) -> None:

@@ -42,7 +42,9 @@ def test_a_session_is_preempted_and_goes_on_where_it_stopped(tmp_path: Path) -> 
         watch = harness.watch(executor)
         watch.launch([harness.order("a", slots=slots, epochs=6)])
         watch.until(lambda: watch.epochs(0) >= 1)
-        assert np.isnan(watch.polls[-1].progress.unsaved_seconds), "nothing was ever saved"
+        unsaved = watch.progress[-1].unsaved_seconds
+        assert unsaved is not None
+        assert np.isnan(unsaved), "nothing was ever saved"
         executor.stop(np.array([0]))
         folder = JobFolder.of(tmp_path / "root", "a")
         watch.until(lambda: folder.exit_record(1) is not None)
@@ -50,7 +52,9 @@ def test_a_session_is_preempted_and_goes_on_where_it_stopped(tmp_path: Path) -> 
         assert saved >= 1
         watch.launch([harness.order("a", slots=slots, attempt=2, epochs=6)])
         watch.until(lambda: watch.epochs(0) > saved)
-        progress = watch.polls[-1].progress
+        progress = watch.progress[-1]
+        assert progress.restart_seconds is not None
+        assert progress.unsaved_seconds is not None
         assert progress.restart_seconds > 0.0
         assert progress.unsaved_seconds > 0.0, "it saves only when it is stopped"
         watch.until_finished([harness.spec("a")])

@@ -11,11 +11,12 @@ import pytest
 from tests.executors.local import harness as local
 from tests.executors.slurm import harness
 
-from shockwave.engine.executor import Executor, Poll
+from shockwave.engine.executor import Executor
 from shockwave.executors.slurm import SlurmExecutor
 from shockwave.model.command import Command
-from shockwave.model.events import Placement
+from shockwave.model.events import Placement, Progressed
 from shockwave.model.job import JobSpec
+from shockwave.model.view import Ints
 from shockwave.testing import ExecutorContract
 from shockwave.testing.slurm_cluster import SlurmCluster
 
@@ -66,12 +67,12 @@ class TestSlurm(ExecutorContract):
 
             killed = False
 
-            def poll(self, until: float) -> Poll:
-                poll = super().poll(until)
-                if not self.killed and (poll.progress.epochs_done >= 1).any():
+            def progress(self, handles: Ints | None = None) -> Progressed:
+                progress = super().progress(handles)
+                if not self.killed and (progress.epochs_done >= 1).any():
                     self.killed = True
                     cluster.kill_node("n0")
-                return poll
+                return progress
 
         return self.make(Hurt, epochs=1000)
 

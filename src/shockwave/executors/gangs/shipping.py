@@ -12,10 +12,9 @@ import shutil
 import tempfile
 from pathlib import Path
 
-import shockwave
 from shockwave.model.errors import ExecutorError
 
-_PACKAGE = Path(shockwave.__file__).resolve().parent
+_PACKAGE = Path(__file__).resolve().parents[2]
 _SHIPPED = ("protocol", "executors/gangs/supervisor")  # nothing but the standard library
 
 

@@ -1,0 +1,217 @@
+"""``shockwave reproduce``: the workloads of other papers, our figures beside the published ones."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.table import Table
+
+from shockwave.cli.console import console, note, one_line_errors, progress_bar
+from shockwave.cli.published import (
+    NSDI23_POLICIES,
+    SIA_TABLE_4,
+    Published,
+    nsdi23_results,
+)
+from shockwave.cli.runs import Run, execute_all, load_jobs
+from shockwave.engine.state import Rounds
+from shockwave.measure import aggregate
+from shockwave.measure.summary import Summary
+from shockwave.model.cluster import Cluster
+from shockwave.model.errors import InputError
+from shockwave.model.files import check_writable
+from shockwave.model.job import TraceJob
+from shockwave.protocol.files import atomic_writer
+from shockwave.traces import load, write
+from shockwave.traces.nsdi23 import WORKLOADS, jobs_of
+
+app = typer.Typer(
+    help="Run the workloads of other papers, from clones of their repositories.",
+    no_args_is_help=True,
+)
+
+SourceOption = Annotated[
+    Path, typer.Option("--source", help="A clone of their repository.", show_default=False)
+]
+PolicyOption = Annotated[
+    list[str] | None,
+    typer.Option("--policy", "-p", help="Repeat for several. Default: those of the paper."),
+]
+JsonOption = Annotated[
+    Path | None, typer.Option("--json", help="Write both sets of figures to this file.")
+]
+WorkersOption = Annotated[int | None, typer.Option(help="Processes to use.", min=1)]
+SaveOption = Annotated[
+    Path | None, typer.Option("--save", help="Keep the converted traces in this folder.")
+]
+
+_COLUMNS = {
+    "makespan_seconds": ("makespan\nh", 3600.0, "{:.2f}"),
+    "mean_jct_seconds": ("mean JCT\nh", 3600.0, "{:.2f}"),
+    "p99_jct_seconds": ("p99 JCT\nh", 3600.0, "{:.2f}"),
+    "worst_ftf_static": ("worst FTF\nstatic", 1.0, "{:.2f}"),
+    "unfair_static": ("unfair\nstatic %", 0.01, "{:.1f}"),
+}
+
+
+@app.command()
+def nsdi23(
+    source: SourceOption,
+    gpus: Annotated[
+        int, typer.Option(help=f"Which workload: {', '.join(map(str, WORKLOADS))} GPUs.")
+    ] = 32,
+    policy: PolicyOption = None,
+    json_path: JsonOption = None,
+    save: SaveOption = None,
+    workers: WorkersOption = None,
+) -> None:
+    """Shockwave (NSDI '23): its canonical traces, rounds of 120 s, a start costs 20 s."""
+    with one_line_errors():
+        if gpus not in WORKLOADS:
+            expected = f"must be one of {', '.join(map(str, WORKLOADS))}"
+            raise InputError(expected, place="--gpus", value=gpus)
+        workload = WORKLOADS[gpus]
+        jobs = jobs_of(source, workload)
+        published = nsdi23_results(source, workload.trace)
+        ours = _simulated(
+            {f"nsdi23-{gpus}gpu": jobs},
+            policy or ["shockwave", *NSDI23_POLICIES],
+            Cluster.uniform(gpus, 4),
+            Rounds(120.0, 20.0),
+            save,
+            workers,
+            json_path,
+        )
+        title = f"NSDI '23: {len(jobs)} jobs on {gpus} GPUs, ours and published"
+        console.print(_table(ours, published, title))
+        note(
+            "Published: the results that the authors ship with their repository "
+            "(scheduler/reproduce/pickles/tacc_32gpus)."
+            if published
+            else "No figures are published for this workload: figure 9 of the paper has bars only."
+        )
+        _write(json_path, ours, published)
+
+
+@app.command()
+def sia(
+    source: SourceOption,
+    policy: PolicyOption = None,
+    json_path: JsonOption = None,
+    save: SaveOption = None,
+    workers: WorkersOption = None,
+) -> None:
+    """Sia (SOSP '23): its Philly workloads on 64 equal GPUs, table 4; rounds of 360 s."""
+    with one_line_errors():
+        simulator = source / "sia-simulator"
+        workloads = sorted((simulator / "workloads" / "philly").glob("workload-*.csv"))
+        if not workloads or not (simulator / "traces").is_dir():
+            raise InputError(
+                "is no clone of Sia's repository",
+                source=str(source),
+                place="sia-simulator/workloads/philly",
+                hint="git clone https://github.com/siasosp23/artifacts",
+            )
+        traces = {
+            f"sia-{path.stem}": load(path, format="sia", profiles=simulator / "traces")
+            for path in workloads
+        }
+        ours = _simulated(
+            traces,
+            policy or ["shockwave", *(name for name in SIA_TABLE_4 if name in NSDI23_POLICIES)],
+            Cluster.uniform(64, 4),
+            Rounds(360.0, 30.0),
+            save,
+            workers,
+            json_path,
+        )
+        count = sum(map(len, traces.values()))
+        title = f"Sia: {len(traces)} workloads, {count:,} jobs, 64 GPUs; means, ours and published"
+        console.print(_table(ours, SIA_TABLE_4, title))
+        note(
+            "Published: table 4 of the paper. Sia and Pollux resize jobs; all others, and ours, "
+            "run them as they ask. The paper tuned jobs for this cluster again; these are the "
+            "workloads as shipped."
+        )
+        _write(json_path, ours, SIA_TABLE_4)
+
+
+def _simulated(
+    traces: Mapping[str, Sequence[TraceJob]],
+    policies: Sequence[str],
+    cluster: Cluster,
+    rounds: Rounds,
+    save: Path | None,
+    workers: int | None,
+    json_path: Path | None,
+) -> dict[str, Summary]:
+    """Every policy on every trace; means over traces where there are several."""
+    if json_path is not None:
+        check_writable(json_path)
+    with tempfile.TemporaryDirectory() as temporary, progress_bar() as bar:
+        folder = save or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        paths = [folder / f"{name}.jsonl" for name in traces]
+        for path, jobs in zip(paths, traces.values(), strict=True):
+            write(jobs, path)
+        names = list(dict.fromkeys(policies))
+        runs = [Run(str(path), name, 0, cluster, rounds) for name in names for path in paths]
+        tasks = [
+            bar.add_task(run.policy, total=len(load_jobs(run.trace, 0)), visible=False)
+            for run in runs
+        ]
+
+        def show(index: int, done: int) -> None:
+            bar.update(tasks[index], completed=done, visible=done > 0)
+
+        results = [result.summary for result in execute_all(runs, workers, show)]
+    groups = [results[i : i + len(paths)] for i in range(0, len(results), len(paths))]
+    return {
+        name: group[0] if len(group) == 1 else aggregate(group)
+        for name, group in zip(names, groups, strict=True)
+    }
+
+
+def _table(ours: Mapping[str, Summary], published: Mapping[str, Published], title: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table.add_column("policy", no_wrap=True)
+    for header, _, _ in _COLUMNS.values():
+        table.add_column(f"{header}\nours", justify="right")
+        table.add_column("\n\npaper", justify="right", style="dim", no_wrap=True)
+    for name in dict.fromkeys([*ours, *published]):
+        cells = []
+        for metric, (_, unit, form) in _COLUMNS.items():
+            theirs = getattr(published.get(name), metric, None)
+            cells += [
+                "-" if value is None else form.format(value / unit)
+                for value in (_mean(ours.get(name), metric), theirs)
+            ]
+        table.add_row(name, *cells)
+    return table
+
+
+def _mean(summary: Summary | None, metric: str) -> float | None:
+    value: Any = None if summary is None else summary[metric]
+    mean: float | None = value["mean"] if isinstance(value, dict) else value
+    return mean
+
+
+def _write(
+    path: Path | None, ours: Mapping[str, Summary], published: Mapping[str, Published]
+) -> None:
+    if path is None:
+        return
+    document = {
+        "ours": {name: {m: _mean(row, m) for m in _COLUMNS} for name, row in ours.items()},
+        "published": {name: asdict(figures) for name, figures in published.items()},
+    }
+    with atomic_writer(path) as file:
+        json.dump(document, file, indent=1)
+        file.write("\n")
