@@ -49,6 +49,7 @@ class RoundLoop:
         clock: Clock | None = None,
         retries: Retries | None = None,
         observers: Sequence[Observer] = (),
+        most_without_gpus: int = 1_000_000,
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.policy = policy
@@ -57,6 +58,7 @@ class RoundLoop:
         self.log = log
         self.clock = clock or VirtualClock()
         self.observers = observers
+        self.most_without_gpus = most_without_gpus
         self.timer = timer
         self.now = 0.0
         self.round = 0  # the next one to decide on
@@ -111,6 +113,7 @@ class RoundLoop:
         happened = self._intake.collect(self.now, round_starts=round_starts)
         if self.executor.away() is not None:
             return self._ride_out()
+        self._start_without_gpus()
         if round_starts:
             return self._hold_round()
         back_off_ended = self.state.next_eligible(looked) <= self.now
@@ -178,6 +181,14 @@ class RoundLoop:
         self._record_round(view, decision, orders.running, spanning, seconds)
         return True
 
+    def _start_without_gpus(self) -> None:
+        """Jobs that need no GPU run beside the others, and no policy is asked about them."""
+        found = self.state.startable_without_gpus(self.now, self.most_without_gpus)
+        if len(found):
+            orders = Orders(placements=dict.fromkeys(found.tolist(), ()))
+            self._record_orders(orders)
+            self._act(orders)
+
     def _fill_gaps(self) -> None:
         """Between rounds: free GPUs go to waiting jobs in the policy's order of preference."""
         eligible = self._eligible_jobs()
@@ -196,7 +207,8 @@ class RoundLoop:
     # 2. Observe: freeze what a policy may see.
 
     def _eligible_jobs(self) -> Ints:
-        eligible = self._assigner.that_could_fit(self.state.eligible(self.now))
+        eligible = self.state.table.needing_gpus(self.state.eligible(self.now))
+        eligible = self._assigner.that_could_fit(eligible)
         if len(eligible) != self._eligible:  # a back-off ended: news that no event tells
             self._eligible = len(eligible)
             self._decided_version = -1
@@ -310,7 +322,7 @@ class RoundLoop:
                 self.now,
                 round=self.round,
                 rounds=count,
-                active=len(table.active),
+                active=len(table.needing_gpus()),
                 running=len(running),
                 gpus_up=self.state.placer.gpus,
                 gpus_busy=int(table.gpus[table.rows(running)].sum()),

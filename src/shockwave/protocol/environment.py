@@ -22,6 +22,7 @@ LOCAL_WORLD_SIZE = "LOCAL_WORLD_SIZE"
 MASTER_ADDR = "MASTER_ADDR"
 MASTER_PORT = "MASTER_PORT"
 DEVICES = "CUDA_VISIBLE_DEVICES"
+DEVICE_ORDER = "CUDA_DEVICE_ORDER"
 
 _OWN = "SHOCKWAVE_"
 # What a job gets of the environment of whoever starts it. The rest is the job's to say.

@@ -124,6 +124,10 @@ def _why_record(
         return WhyRecord(
             reason=f"waits: it crashed ({first}) and is tried again", last_log_lines=lines
         )
+    if facts.spec.gpus == 0:
+        if facts.state == "running":
+            return WhyRecord(reason="runs: it needs no GPU")
+        return WhyRecord(reason="waits: as many jobs without GPUs run as may (cpu_jobs)")
     if decision is None or position is None:
         last = -1 if decision is None else max(decision.position, default=-1)
         if facts.state == "waiting" and facts.handle < last:

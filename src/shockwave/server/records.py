@@ -70,7 +70,7 @@ class Submission(_Record):
         False, description="Run in a copy of the files that git tracks in the working folder."
     )
     source: Source | None = Field(None, description="The code's state; `submit` fills it in.")
-    gpus: int = Field(1, ge=1, le=100_000)
+    gpus: int = Field(1, ge=0, le=100_000, description="0 runs beside those that need some.")
     epochs: int = Field(ge=1, le=10_000_000)
     adaptation: Adaptation = Adaptation.STATIC
     batch_sizes: Annotated[list[Size], Field(min_length=1, max_length=64)] = Field(default=[1])

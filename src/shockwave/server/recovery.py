@@ -130,6 +130,7 @@ class Recovery:
             clock=self._clock,
             retries=self._config.retries,
             observers=(_careful(board),),
+            most_without_gpus=self._config.cpu_jobs,
         )
         loop.resume(self._clock.now())
         return Restored(loop, log, board, projection)

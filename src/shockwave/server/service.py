@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 
+from shockwave.executors.live import EXECUTORS
 from shockwave.model.errors import PolicyError
 from shockwave.server.archive import Archive
 from shockwave.server.clock import Interrupted, RealClock
@@ -76,7 +77,10 @@ class Service:
     def _begin(self) -> None:
         self.origin_unix = self._store.origin_unix(time.time())
         _, last_seconds = self._store.last_event()
-        self._clock = RealClock(self.origin_unix, not_before=last_seconds)
+        look_seconds = EXECUTORS.load(self.config.executor).look_seconds
+        self._clock = RealClock(
+            self.origin_unix, not_before=last_seconds, look_seconds=look_seconds
+        )
         self._snapshots = Snapshots(self.config.state_dir / "snapshots", self._store)
         self._archived_at = -_ARCHIVE_EVERY_SECONDS
         self.desk = Desk(

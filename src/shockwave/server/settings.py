@@ -155,6 +155,9 @@ class ServeConfig(BaseModel):
     machine, or one slot if it has none."""
     gpus_per_node: int | None = Field(None, ge=1)
     """Emulate several nodes with this many slots each. Without it, all slots are on one node."""
+    cpu_jobs: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=0)
+    """Jobs without GPUs (``--gpus 0``) that run at once at most. Without it, one for each
+    processor of this machine."""
     grace_seconds: float = Field(30.0, ge=0)
     """Seconds that a job has to save before it is killed."""
     start_seconds: float = Field(60.0, gt=0)

@@ -45,6 +45,10 @@ def checked(
     they run as, None for our own.
     """
     check_for_executor(submission.sections, EXECUTORS.load(executor))
+    if submission.gpus == 0 and not EXECUTORS.load(executor).runs_without_gpus:
+        raise InputError(
+            f"the {executor} executor runs jobs that need GPUs only", place="gpus", value=0
+        )
     if submission.gpus > gpus:
         raise InputError(
             f"the cluster has {gpus} GPU slots, the job needs more at once",

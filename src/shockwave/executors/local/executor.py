@@ -32,7 +32,10 @@ from shockwave.executors.local.others import Others
 from shockwave.executors.local.slots import Slots
 from shockwave.model.cluster import Node
 from shockwave.model.command import Command
+from shockwave.model.errors import InputError
 from shockwave.model.events import Event, Placement
+from shockwave.model.job import JobSpec
+from shockwave.protocol.environment import DEVICE_ORDER
 from shockwave.protocol.records import LaunchRecord
 
 logger = logging.getLogger(__name__)
@@ -106,6 +109,9 @@ class LocalExecutor(GangExecutor):
         account = account_to_run_as(start.command.user)
         limits = self._limits(start)
         part = self._slots.part(placement, start.parts())
+        if self._others is not None:  # which counts GPUs in this order
+            for variables in part.ranks:
+                variables.setdefault(DEVICE_ORDER, os.environ.get(DEVICE_ORDER, "PCI_BUS_ID"))
         slots = self._slots.open_locks(placement)
         try:
             gang = start_gang(start, part, self._source, slots, account, limits)
@@ -137,6 +143,12 @@ class LocalExecutor(GangExecutor):
         if keeper is None:
             raise LaunchError(NO_LIMITS)
         return Within(keeper, f"{start.folder.path.name}-{start.generation}", limits)
+
+    def check(self, job: JobSpec, command: Command) -> list[str]:
+        """Raises :class:`InputError` for limits that nobody could keep here."""
+        if Limits.of(command.options) and find_keeper() is None:
+            raise InputError(NO_LIMITS, place="local", hint="Leave memory and cpus out")
+        return []
 
     def _node_events(self, until: float) -> list[Event]:
         return [] if self._others is None else self._others.news(until)
