@@ -99,6 +99,18 @@ def submit(
             show_default=False,
         ),
     ] = None,
+    notify: Annotated[
+        list[str] | None,
+        typer.Option(help="Who is told: https://... or mailto:... Repeat.", show_default=False),
+    ] = None,
+    notify_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="When: started, finished, failed, cancelled, preempted, late. Repeat. "
+            "Default: finished, failed, late.",
+            show_default=False,
+        ),
+    ] = None,
     key: Annotated[
         str | None, typer.Option(help="Submitting twice with one key gives one job.")
     ] = None,
@@ -135,6 +147,8 @@ def submit(
             "weight": weight,
             "workdir": None if workdir is None else os.path.abspath(workdir),
             "snapshot": snapshot,
+            "notify": notify or None,
+            "notify_on": notify_on or None,
         }
         fields |= {
             section: _pairs(options, f"--{section}", "OPTION=VALUE")

@@ -140,13 +140,15 @@ class _Given:
                     name = f"{setting.name.removesuffix(setting.key)}{key}"
                     self._parsed[name] = value
                     self._sections[name] = (str(setting.executor), key)
-        if "token" in self._parsed:
-            raise InputError(
-                "a token is not kept in a file",
-                source=str(self.file),
-                place="token",
-                hint="Put its SHA-256 there as token_sha256, or set SHOCKWAVE_TOKEN",
-            )
+        for setting in known.values():
+            if setting.is_secret and setting.name in self._parsed:
+                its_hash = "Put its SHA-256 there as token_sha256, or set"
+                raise InputError(
+                    f"a {setting.key.rpartition('_')[2]} is not kept in a file",
+                    source=str(self.file),
+                    place=setting.name,
+                    hint=f"{its_hash if setting.name == 'token' else 'Set'} {setting.variable}",
+                )
         self.values |= self._parsed
         self.sources |= dict.fromkeys(self._parsed, str(self.file))
         for setting in known.values():

@@ -218,6 +218,10 @@ class Desk(SchedulerDoor):
             log.request(make)
         self._clock.wake()
 
+    def submission_of(self, job: str) -> Submission:
+        """What was submitted, by id."""
+        return self._submission_of(job)
+
     # What the executor asks for.
 
     def command_of(self, job: str) -> Command:

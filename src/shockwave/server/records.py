@@ -19,6 +19,7 @@ from pydantic import (
 
 from shockwave.model.job import Adaptation
 from shockwave.server.job_sections import checked_sections, with_sections
+from shockwave.server.notices import OccasionName, Target
 
 Name = Annotated[
     str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -78,6 +79,12 @@ class Submission(_Record):
     model: Text = Field("", max_length=128)
     tenant: Name | None = Field(None, description="Assigned where it is left out.")
     weight: float = Field(1.0, ge=1e-6, le=1e6)
+    notify: Annotated[list[Target], Field(max_length=8)] = Field(
+        default=[], description="Who is told: https://... or mailto:..."
+    )
+    notify_on: list[OccasionName] = Field(
+        default=["finished", "failed", "late"], description="When they are told."
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -16,9 +16,13 @@ from shockwave.model.errors import PolicyError
 from shockwave.server.archive import Archive
 from shockwave.server.clock import Interrupted, RealClock
 from shockwave.server.config import ServeConfig
+from shockwave.server.couriers import Couriers
 from shockwave.server.desk import Desk
 from shockwave.server.execution import MakeExecutor, make_executor_of, site_of
 from shockwave.server.lock import StateLock, prepare_state_dir
+from shockwave.server.notifications import Notifications, Recipients, key_of
+from shockwave.server.outbox import FILE as OUTBOX
+from shockwave.server.outbox import Outbox
 from shockwave.server.people import jobs_run_as_owners
 from shockwave.server.recovery import Recovery, Restored
 from shockwave.server.settings import DATABASE_FILE
@@ -73,6 +77,23 @@ class Service:
         self._tell_of_outage()
         self._thread = threading.Thread(target=self._run, name="rounds", daemon=True)
         self._thread.start()
+        self._notifications = self._notify()
+
+    def _notify(self) -> Notifications:
+        config = self.config
+        given = config.notify_key
+        key = key_of(config.state_dir, None if given is None else given.get_secret_value())
+        notifications = Notifications(
+            self.desk,
+            self.desk.submission_of,
+            recipients=Recipients(config.notify_users, config.notify),
+            outbox=Outbox(config.state_dir / OUTBOX),
+            couriers=Couriers(config, key, time.time),
+            origin_unix=self.origin_unix,
+            clock=time.time,
+        )
+        notifications.start(self._store.last_event()[0])
+        return notifications
 
     def _begin(self) -> None:
         self.origin_unix = self._store.origin_unix(time.time())
@@ -184,6 +205,7 @@ class Service:
 
     def stop(self, *, stop_jobs: bool | None = None) -> None:
         """End scheduling. Jobs run on, to be adopted at the next start, unless told otherwise."""
+        self._notifications.stop()
         self._clock.interrupt()
         self._thread.join(_JOIN_SECONDS)
         if self._thread.is_alive():

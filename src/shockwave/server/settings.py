@@ -36,6 +36,7 @@ from shockwave.model.events import Starts
 from shockwave.model.registry import Registry
 from shockwave.policies.registry import POLICIES
 from shockwave.predict.registry import PREDICTORS
+from shockwave.server.notices import Target
 from shockwave.server.places import default_socket, default_state_dir
 from shockwave.server.tokens import hash_token
 
@@ -53,6 +54,7 @@ def _listed(value: object) -> object:
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Targets = Annotated[tuple[Target, ...], BeforeValidator(_listed)]
 TenantName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
 
 
@@ -79,6 +81,7 @@ _PANELS = {
     "policy": "Deciding",
     "executor": "Running jobs",
     "most_crashes": "Jobs that crash",
+    "notify": "Notifications",
 }
 _FURTHER_FLAGS = {
     "policy": "-p",
@@ -177,6 +180,24 @@ class ServeConfig(BaseModel):
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         return None if value is None else Path(os.path.abspath(value.expanduser()))
+
+    notify: Targets = ()
+    """Who is told about all jobs: ``https://...`` for a signed request, or ``mailto:...``."""
+    notify_users: dict[str, Targets] = Field(default_factory=dict)
+    """A table ``[notify_users]``: who is told about a user's jobs, where those do not say it."""
+    notify_key: SecretStr | None = None
+    """What requests are signed with. From the environment only. Without it, a key of its own in
+    ``notifications.key`` in the state directory."""
+    smtp: str | None = Field(None, pattern=r"^[A-Za-z0-9.-]+(:[0-9]{1,5})?$")
+    """``HOST`` or ``HOST:PORT`` of the server that takes mail. Without it, no mail is sent."""
+    smtp_tls: bool = False
+    """Encrypt the connection to it with STARTTLS."""
+    smtp_user: str | None = None
+    """Whom to sign in as there."""
+    smtp_password: SecretStr | None = None
+    """The password for that. From the environment only."""
+    mail_from: str | None = None
+    """The sender of mails. Without it, ``shockwave`` at the mail server's host."""
 
     @field_validator("policy")
     @classmethod
