@@ -24,6 +24,7 @@ from urllib.request import (
 
 import typer
 
+from shockwave.cli.versions import HEADER, tell_if_older
 from shockwave.model.errors import InputError, ShockwaveError
 from shockwave.server.places import connect, sockets_to_try
 from shockwave.version import __version__
@@ -156,12 +157,16 @@ class Client:
             response: HTTPResponse = self._opener.open(request, timeout=timeout)
         except HTTPError as error:
             with error:
-                raise self._refusal(error.code, error) from error
+                refusal = self._refusal(error.code, error)
+                if error.headers.get(HEADER) is not None:  # else it may be anybody
+                    tell_if_older(error.headers[HEADER])
+                raise refusal from error
         except (URLError, OSError, HTTPException, ValueError) as error:
             raise SchedulerRefused(
                 f"no scheduler answers at {self.url} ({_reason(error)}). "
                 "Start one with 'shockwave serve', or say where it is with --url or SHOCKWAVE_URL"
             ) from error
+        tell_if_older(response.headers.get(HEADER))
         return response
 
     def _refusal(self, status: int, body: IO[bytes]) -> ShockwaveError:

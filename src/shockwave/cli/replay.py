@@ -13,6 +13,7 @@ from shockwave.cli.console import console, duration, note, one_line_errors
 from shockwave.cli.journals import events_of
 from shockwave.measure.replay import Figure, Replay
 from shockwave.measure.replay import replay as replay_events
+from shockwave.model.words import count_of
 
 _NAMES = {
     "makespan_seconds": "makespan, from the first arrival",
@@ -59,7 +60,8 @@ def replay(
 
 def _table(result: Replay, journal: str) -> Table:
     title = (
-        f"{journal}: {len(result.run.jobs):,} jobs on {result.live.gpus:,} GPUs, "
+        f"{journal}: {count_of(len(result.run.jobs), 'job')} on "
+        f"{count_of(result.live.gpus, 'GPU')}, "
         f"{result.policy} fed by {result.predictor}"
     )
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)

@@ -25,6 +25,7 @@ from shockwave.engine.state import Rounds, SchedulerState
 from shockwave.model.errors import PolicyError, StuckError
 from shockwave.model.events import JobStarted, Placement, RoundDecided, Starts
 from shockwave.model.view import Ints, View
+from shockwave.model.words import count_of
 from shockwave.policies.base import Decision, Policy
 from shockwave.predict.base import Forecast, Predictor
 
@@ -355,7 +356,7 @@ class RoundLoop:
     def _stuck_message(self) -> str:
         table = self.state.table
         waiting = [table.spec(handle) for handle in table.active[:3].tolist()]
-        names = ", ".join(f"{spec.id} ({spec.gpus} GPUs)" for spec in waiting)
+        names = ", ".join(f"{spec.id} ({count_of(spec.gpus, 'GPU')})" for spec in waiting)
         more = " ..." if len(table.active) > 3 else ""
         return (
             f"{len(table.active)} jobs wait at {self.now:.0f} s and nothing can start them: "

@@ -10,7 +10,7 @@ from fastapi.openapi.utils import get_openapi
 from prometheus_client import CollectorRegistry
 from starlette.middleware import Middleware
 
-from shockwave.server import problems, routes_cluster, routes_health, routes_jobs
+from shockwave.server import docs_page, problems, routes_cluster, routes_health, routes_jobs
 from shockwave.server.auth import NoForeignPages
 from shockwave.server.door import SchedulerDoor
 from shockwave.server.event_stream import EventFeed
@@ -18,6 +18,7 @@ from shockwave.server.http_metrics import HttpMetrics
 from shockwave.server.limits import MIB, BodyLimit
 from shockwave.server.metrics import SchedulerMetrics
 from shockwave.server.people import People
+from shockwave.server.version_header import VersionHeader
 from shockwave.version import __version__
 
 _DESCRIPTION = """\
@@ -50,11 +51,12 @@ def create_app(
         version=__version__,
         description=_DESCRIPTION,
         openapi_url=f"{routes_jobs.API}/openapi.json",
-        docs_url=None,  # they would load scripts from elsewhere
+        docs_url=None,  # it would load scripts from elsewhere; ours is in docs_page
         redoc_url=None,
         redirect_slashes=False,
         middleware=[  # from the outside in
             Middleware(HttpMetrics, registry=registry),
+            Middleware(VersionHeader),
             Middleware(problems.UnexpectedErrors),
             Middleware(NoForeignPages),
             Middleware(BodyLimit, max_body_bytes=max_body_bytes),
@@ -70,6 +72,7 @@ def create_app(
     app.include_router(routes_jobs.router)
     app.include_router(routes_cluster.router)
     app.include_router(routes_health.router)
+    app.include_router(docs_page.router)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 

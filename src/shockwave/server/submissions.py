@@ -18,6 +18,7 @@ from shockwave.executors.local.accounts import Account
 from shockwave.model.command import Command
 from shockwave.model.errors import InputError, JournalError
 from shockwave.model.job import JobSpec
+from shockwave.model.words import count_of
 from shockwave.server.job_sections import check_for_executor
 from shockwave.server.records import Submission
 
@@ -51,7 +52,7 @@ def checked(
         )
     if submission.gpus > gpus:
         raise InputError(
-            f"the cluster has {gpus} GPU slots, the job needs more at once",
+            f"the cluster has {count_of(gpus, 'GPU slot')}, the job needs more at once",
             place="gpus",
             value=submission.gpus,
         )
