@@ -80,10 +80,10 @@ def test_neither_files_nor_folders_that_are_links_are_opened(tmp_path: Path) -> 
     (tmp_path / "file").symlink_to(real / "file")
     for path in (tmp_path / "linked" / "file", tmp_path / "file"):
         for act in (open_plain, open_to_append):
-            with pytest.raises(OSError, match="symbolic links|Not a directory|not a plain file"):
+            with pytest.raises(OSError, match=r"symbolic links|Not a directory|not a plain file"):
                 act(path)
     os.link(real / "file", tmp_path / "second-name")
-    with pytest.raises(OSError, match="symbolic links|Not a directory|not a plain file"):
+    with pytest.raises(OSError, match=r"symbolic links|Not a directory|not a plain file"):
         open_to_append(tmp_path / "second-name")
     assert (real / "file").read_text() == "of others"
 
@@ -104,6 +104,6 @@ def test_a_lock_that_is_no_file_is_held_by_nobody(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     assert not is_held(tmp_path / "link")
     assert not is_held(tmp_path / "folder")
-    with pytest.raises(OSError, match="symbolic links|Not a directory|not a plain file"):
+    with pytest.raises(OSError, match=r"symbolic links|Not a directory|not a plain file"):
         open_lock(tmp_path / "link")
     assert not (tmp_path / "elsewhere").exists()
