@@ -26,11 +26,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from shockwave.cli.journals import events_of
 from shockwave.model.events import Event, JobStarted, RoundDecided
 from shockwave.server.config import ServeConfig
 from shockwave.server.records import Submission
 from shockwave.server.service import Service
-from shockwave.server.store import Store
 from shockwave.testing.slurm_cluster import SlurmCluster, why_slurm_cannot_run
 
 GANGS = (1, 1, 1, 2, 2, 4, 8)  # as often as in a shared cluster, more or less
@@ -78,21 +78,17 @@ def run(size: Size, folder: Path) -> list[Event]:
         for number in range(size.jobs):
             gpus = size.gangs[number % len(size.gangs)]
             seconds = size.round_seconds * rng.uniform(0.3, 2.0)
-            service.submit(submission(number, gpus, seconds), None)
+            service.desk.submit(submission(number, gpus, seconds), None)
         deadline = time.monotonic() + PATIENCE_SECONDS
         while _waiting(service) and time.monotonic() < deadline:
             time.sleep(1.0)
     finally:
         service.stop()
-    store = Store(config.database, only_read=True)
-    try:
-        return [event for _, event in store.events()]
-    finally:
-        store.close()
+    return list(events_of(str(config.state_dir)))
 
 
 def _waiting(service: Service) -> bool:
-    return bool(service.jobs(states=["waiting"], tenant=None, after=None, limit=1)[0])
+    return bool(service.desk.jobs(states=["waiting"], tenant=None, after=None, limit=1)[0])
 
 
 def measured(events: list[Event], round_seconds: float) -> list[dict[str, Any]]:

@@ -19,14 +19,14 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
+from instances import GANGS, random_instance
+from relaxation import divisible_rounds, fairness_loss
 from rich.console import Console
 from rich.table import Table
 
 from shockwave.model.view import Floats
-from shockwave.plan.instances import GANGS, random_instance
-from shockwave.plan.planner import solve
-from shockwave.plan.program import Program
-from shockwave.plan.relaxation import divisible_rounds, fairness_loss
+from shockwave.plan.window.planner import solve
+from shockwave.plan.window.program import Program
 
 GPUS = 64
 MIXES: dict[str, tuple[tuple[int, ...], tuple[float, ...]]] = {

@@ -22,9 +22,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from shockwave.cli.journals import events_of
 from shockwave.measure import fold_history, summarize
 from shockwave.model.events import JobStarted, JobStopped, StopReason
-from shockwave.server.store import Store
 from shockwave.testing.ray_cluster import RayCluster, isolated
 from shockwave.testing.slurm_cluster import SlurmCluster
 
@@ -73,9 +73,7 @@ def measured(chosen: argparse.Namespace, engine: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "shockwave.cli.main", "replay", str(state), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     replayed: dict[str, Any] = json.loads(done.stdout)
-    store = Store(f"sqlite:///{(state / 'shockwave.db').absolute()}", only_read=True)
-    events = [event for _, event in store.events()]
-    store.close()
+    events = list(events_of(str(state)))
     summarize(fold_history(events))  # fails if a job is not accounted for
     return {
         "gpus": replayed["gpus"],

@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from instances import Instance, random_instance
 from rich.console import Console
 from rich.table import Table
 
 from shockwave.measure.charts import Axis, Canvas, Margins, standalone
-from shockwave.plan.instances import Instance, random_instance
-from shockwave.plan.market import PiecewiseLog, fairness_weights
-from shockwave.plan.milp import solve_original
-from shockwave.plan.planner import solve
-from shockwave.plan.program import Program
+from shockwave.plan.window.market import PiecewiseLog, fairness_weights
+from shockwave.plan.window.milp import solve_original
+from shockwave.plan.window.planner import solve
+from shockwave.plan.window.program import Program
 
 SIZES = ((120, 32, 40), (460, 128, 40), (900, 256, 40), (20_000, 16_384, 15))  # jobs, GPUs, runs
 QUICK_SIZES = ((120, 32, 10), (900, 256, 5), (20_000, 16_384, 3))
@@ -88,7 +88,7 @@ def measure_speed(sizes: tuple[tuple[int, int, int], ...]) -> list[dict[str, Any
 def linear_program(instance: Instance) -> tuple[Program, dict[str, Any]]:
     """The window as the original sees it: linear progress and a piecewise log."""
     log = PiecewiseLog.nsdi23()
-    bid = fairness_weights(instance.rho, 12.0, lowest=1.0)
+    bid = fairness_weights(instance.rho_themis, 12.0, lowest=1.0)
     progress = instance.epochs_done / instance.epochs
     remaining = np.maximum(instance.remaining_seconds, instance.round_seconds)
     per_round = (1.0 - progress) * instance.round_seconds / remaining

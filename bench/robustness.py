@@ -32,14 +32,9 @@ from shockwave.model.job import TraceJob
 from shockwave.policies import registry as policies
 from shockwave.predict import registry as predictors
 from shockwave.predict.base import Predictor
-from shockwave.testing.noise import (
-    NoisyPredictor,
-    bursts,
-    is_honest,
-    lying_epochs,
-    wrong_profiles,
-)
+from shockwave.testing.noise import NoisyPredictor
 from shockwave.traces import load
+from shockwave.traces.disturb import bursts, is_honest, lying_epochs, wrong_profiles
 
 TRACE, GPUS = "generated:jobs=120,span_hours=1.4", 32
 POLICIES = ("shockwave", "srtf", "gavel")

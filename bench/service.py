@@ -115,13 +115,20 @@ class Connection:
 
 
 @contextmanager
-def serving(slots: int, round_seconds: float, policy: str) -> Iterator[Server]:
+def serving(
+    slots: int,
+    round_seconds: float,
+    policy: str,
+    state_dir: Path | None = None,
+    restart_seconds: float = 1.0,
+) -> Iterator[Server]:
+    """In a state directory that is thrown away, unless one is given."""
     with tempfile.TemporaryDirectory(prefix="shockwave-bench-") as folder:
-        state_dir = Path(folder) / "state"
+        state_dir = state_dir or Path(folder) / "state"
         settings = {
             "state_dir": str(state_dir), "port": 0, "slots": slots, "policy": policy,
-            "round_seconds": round_seconds, "restart_seconds": 1.0, "grace_seconds": 1.0,
-            "stop_jobs": True,
+            "round_seconds": round_seconds, "restart_seconds": restart_seconds,
+            "grace_seconds": 1.0, "stop_jobs": True,
         }  # fmt: skip
         log = Path(folder) / "serve.log"
         with log.open("wb") as errors:
@@ -221,7 +228,8 @@ def load(server: Server, jobs: list[Any], seconds: float, rate: float, batch: in
     reporters = Reporters(server, jobs, rate, batch)
     thread = threading.Thread(target=in_threads, args=(REPORTERS, reporters.run))
     connection = server.client()
-    before = connection.get("/api/v1/plan")["round"]["round"]
+    last = connection.get("/api/v1/plan")["round"]  # jobs may run before the first round
+    before = -1 if last is None else last["round"]
     page, whole = Timed(), Timed()
     start = time.perf_counter()
     thread.start()

@@ -26,10 +26,10 @@ from rich.live import Live
 
 from shockwave.cli.client import Client
 from shockwave.cli.comparison import comparison_table
+from shockwave.cli.journals import events_of
 from shockwave.cli.queue import queue_table
 from shockwave.measure import fold_history, summarize
 from shockwave.measure.report import write_report
-from shockwave.server.store import Store
 
 JOB = Path(__file__).with_name("numpy_sgd.py")
 SLOTS = 4
@@ -119,9 +119,7 @@ def main() -> None:
     finally:
         process.terminate()
         process.wait(60)
-    store = Store(f"sqlite:///{(state / 'shockwave.db').absolute()}", only_read=True)
-    history = fold_history(event for _, event in store.events())
-    store.close()
+    history = fold_history(events_of(str(state)))
     summary = summarize(history)
     console.print(comparison_table([summary], title, console.width))
     write_report(chosen.out / "report.html", [(summary, history)], title=title)

@@ -58,6 +58,28 @@ def test_compares_policies_and_writes_the_record_that_others_rely_on(
     assert rows[0]["makespan_seconds"] >= rows[0]["makespan_lower_bound_seconds"]
 
 
+def test_a_window_counts_the_jobs_that_arrive_in_it(trace: Path, tmp_path: Path) -> None:
+    out = tmp_path / "figures.json"
+    done = shockwave("simulate", trace, "--gpus", 4, "-p", "srtf", "--window", "0.25,0.75",
+                     "--json", out)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "25%-75%" in done.stdout
+    (row,) = json.loads(out.read_text())
+    # Of arrivals at 0, 60, ... 420 s those from 105 to 315 s.
+    assert (row["window"], row["counted_jobs"], row["jobs"]) == ([0.25, 0.75], 4, 8)
+    assert row["makespan_seconds"] is None
+    assert row["mean_jct_seconds"] > 0
+
+
+@pytest.mark.parametrize("window", ["0.8,0.2", "early", "0.41,0.42"])
+def test_a_window_that_cannot_be_is_refused_before_anything_runs(trace: Path, window: str) -> None:
+    done = shockwave("simulate", trace, "--gpus", 4, "--window", window)
+    assert done.returncode == 2
+    assert "--window" in done.stderr
+    assert window in done.stderr
+    assert done.stdout == ""
+
+
 def test_the_same_command_twice_gives_the_same_json(tmp_path: Path) -> None:
     figures = []
     for name in ("first.json", "second.json"):

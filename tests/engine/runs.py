@@ -10,8 +10,8 @@ import numpy as np
 from shockwave.engine.executor import Executor, Launch, Poll
 from shockwave.engine.journal import MemoryJournal
 from shockwave.engine.loop import Observer, RoundLoop
-from shockwave.engine.state import Rounds
 from shockwave.engine.retry import Retries
+from shockwave.engine.state import Rounds
 from shockwave.executors.faults import Fault
 from shockwave.executors.simulated import SimulatedExecutor
 from shockwave.executors.simulation import TraceArrivals, by_arrival

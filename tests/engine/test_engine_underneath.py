@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from shockwave.engine.arrivals import CancelJob
 from tests.engine.runs import Recorder, Run, Scripted, make_job
 from tests.engine.test_requests import Asking
 
-from shockwave.engine.arrivals import CancelJob
 from shockwave.engine.assign import Assigner, Orders
 from shockwave.engine.executor import Launch, Poll
 from shockwave.executors.faults import NodeFailure, NodeOccupation, NodeRecovery

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-
 from shockwave.engine.fleet import Fleet
+
 from shockwave.engine.placement import Placer
 from shockwave.model.cluster import Node
 from shockwave.model.events import Event, NodeDown, NodeOccupied, NodeUp

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from shockwave.engine.arrivals import CancelJob, DrainNode, Request, ResumeNode
 from tests.engine.runs import Run, make_job
 
-from shockwave.engine.arrivals import CancelJob, DrainNode, Request, ResumeNode
 from shockwave.executors.simulation import TraceArrivals
 from shockwave.model.cluster import Cluster, Node
 from shockwave.model.events import (

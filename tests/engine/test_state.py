@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from tests.engine.runs import Learning, RandomPolicy, Run
 
-from shockwave.engine.state import Rounds
 from shockwave.engine.retry import Retries
-from shockwave.engine.state import SchedulerState
+from shockwave.engine.state import Rounds, SchedulerState
 from shockwave.engine.table import JobTable
 from shockwave.executors.faults import Fault, JobCrash, NodeFailure, NodeRecovery
 from shockwave.model.cluster import Cluster, Node

@@ -1,4 +1,4 @@
-"""Four ranks of PyTorch over two nodes, preempted and resumed: for every engine the same."""
+"""Four ranks of PyTorch over two nodes, preempted and resumed: for every backend the same."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def losses(executor: GangExecutor, *, preempt: bool, start: int = 0) -> list[flo
     name = "interrupted" if preempt else "whole"
     spec = job(name)
     watch = Watch(executor, STEP_SECONDS, int(PATIENCE_SECONDS / STEP_SECONDS), start)
-    watch.poll()  # an engine looks at its nodes before it is told to use them
+    watch.poll()  # a backend looks at its nodes before it is told to use them
     watch.launch([Launch(0, spec, PLACEMENT, 1)])
     if preempt:
         watch.until(lambda: watch.epochs(0) >= 2)

@@ -18,7 +18,7 @@ ROUND_SECONDS = 4.0
 
 
 class Cluster(Protocol):
-    """What a test can do to a cluster of either cluster."""
+    """What a test can do to a cluster of either backend."""
 
     def kill_node(self, name: str, *, with_jobs: bool) -> None: ...
 

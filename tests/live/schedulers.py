@@ -16,6 +16,8 @@ from typing import Any
 
 from shockwave.cli.client import Client
 from shockwave.model.events import Event
+from shockwave.protocol.environment import DIRECTORY
+from shockwave.protocol.processes import environment_of, processes
 from shockwave.server.store import Store
 
 JOB = Path(__file__).resolve().parents[2] / "examples" / "numpy_sgd.py"
@@ -115,17 +117,10 @@ class Scheduler:
 
     def rank_processes(self) -> list[int]:
         """Process ids of everything that trains under this scheduler now."""
-        found = []
-        for process in Path("/proc").iterdir():
-            if process.name.isdigit():
-                try:
-                    words = (process / "cmdline").read_bytes().split(b"\0")
-                    folder = (process / "environ").read_bytes()
-                except OSError:
-                    continue  # it has just ended
-                if str(JOB).encode() in words and str(self.state).encode() in folder:
-                    found.append(int(process.name))
-        return found
+        jobs = str(self.state / "jobs")
+        return [
+            pid for pid in processes() if environment_of(pid).get(DIRECTORY, "").startswith(jobs)
+        ]
 
 
 def reports(folder: Path) -> dict[int, list[dict[str, Any]]]:

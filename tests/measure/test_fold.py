@@ -8,15 +8,15 @@ import pytest
 from shockwave.measure import LeaseEnd, fold_history
 from shockwave.model.cluster import Node
 from shockwave.model.errors import JournalError
+from shockwave.model.event_records import from_record, to_record
 from shockwave.model.events import (
+    Event,
     JobCancelled,
     JobFinished,
     NodeDown,
     NodeOccupied,
     NodeUp,
     StopReason,
-    from_record,
-    to_record,
 )
 from shockwave.model.job import JobState
 
@@ -61,7 +61,7 @@ def test_settings_and_decisions() -> None:
 
 
 def test_restarts_are_counted_by_what_ended_the_lease_before() -> None:
-    events = [
+    events: list[Event] = [
         run_started(),
         submitted("A"),
         started(0.0, "A", 1),

@@ -7,10 +7,19 @@ import math
 
 import pytest
 
-from shockwave.measure import METRICS, RECORD_KEYS, aggregate, fold_history, summarize
+from shockwave.measure import (
+    FAIRNESS,
+    METRICS,
+    RECORD_KEYS,
+    aggregate,
+    finish_time_fairness,
+    fold_history,
+    summarize,
+)
 from shockwave.measure.summary import student_t_975
 from shockwave.model.errors import InputError
 from shockwave.model.events import NodeOccupied
+from shockwave.traces.window import Window
 
 from .journals import hand_made, one_gpu, run_started, submitted, toy_history, toy_workload
 
@@ -103,6 +112,41 @@ def test_the_record_begins_with_the_keys_that_others_rely_on() -> None:
     assert summary["restarts_by_reason"] == {"preempted": 1}
     renamed = summarize(fold_history(hand_made()), policy="x", trace="y")
     assert (renamed["policy"], renamed["trace"], renamed["wall_seconds"]) == ("x", "y", None)
+
+
+def test_with_a_window_only_its_jobs_count_in_the_company_of_all_others() -> None:
+    history = toy_history(toy_workload(), "round-robin")
+    window = Window(0.3, 0.7)
+    counted = window.counts(history.jobs.arrival)
+    assert 0 < counted.sum() < len(counted)
+    summary = summarize(history, window=window)
+    assert (summary["window"], summary["counted_jobs"]) == ([0.3, 0.7], counted.sum())
+    assert (summary["jobs"], summary["finished_jobs"]) == (len(counted), counted.sum())
+    assert summary["makespan_seconds"] is None
+    assert summary["makespan_lower_bound_seconds"] is None
+    assert summary["mean_jct_seconds"] == pytest.approx(history.jobs.jct[counted].mean())
+    assert summary["restarts"] == history.jobs.restarts[counted].sum()
+    # A job's fairness is what it is among all jobs, not among those that count.
+    for name in FAIRNESS:
+        rho = finish_time_fairness(history, name)[counted]
+        assert summary[f"worst_ftf_{name}"] == pytest.approx(rho.max())
+        assert summary[f"unfair_{name}"] == pytest.approx((rho > 1.05).mean())
+
+
+def test_losses_of_a_part_of_the_jobs_and_of_the_others_are_those_of_all() -> None:
+    history = toy_history(toy_workload(), "round-robin")
+    counted = Window(0.3, 0.7).counts(history.jobs.arrival)
+    lost = METRICS["restart_lost_gpu_seconds"]
+    parts = [lost.compute(history, mask) or 0.0 for mask in (counted, ~counted)]
+    assert min(parts) > 0
+    assert sum(parts) == pytest.approx(lost.compute(history))
+
+
+def test_without_a_window_all_jobs_count() -> None:
+    summary = summarize(fold_history(hand_made()))
+    assert (summary["window"], summary["counted_jobs"]) == (None, 3)
+    record = aggregate([summarize(toy_history(toy_workload(), "first-come"), window=Window(0, 1))])
+    assert record["window"] == [0, 1]
 
 
 def test_the_record_is_json_and_always_the_same() -> None:

@@ -41,6 +41,31 @@ def test_baselines_are_close_to_the_original(
     assert ours["makespan_seconds"] >= ours["makespan_lower_bound_seconds"]
 
 
+@pytest.mark.parametrize(("trace", "gpus", "limit"), [(SMALL, 32, 1.12), (LARGE, 128, 1.18)])
+def test_the_published_policy_ends_as_early_as_the_original(
+    shared_traces: Path, trace: str, gpus: int, limit: float
+) -> None:
+    ours = run("shockwave-nsdi23", shared_traces, trace, gpus)
+    assert ours["makespan_seconds"] <= limit * ours["makespan_lower_bound_seconds"]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "gpus"),
+    [
+        ("generated:jobs=40,span_hours=1,max_hours=8,seed=24", 16),
+        ("generated:jobs=120,span_hours=4,seed=7", 32),
+        ("generated:jobs=120,span_hours=1.4,gpus=1:0.3/2:0.2/4:0.3/8:0.2,seed=26", 64),
+        ("generated:jobs=300,span_hours=2,min_hours=0.1,max_hours=8,seed=28", 64),
+    ],
+)
+def test_the_published_policy_ends_early_on_other_mixes_and_sizes(recipe: str, gpus: int) -> None:
+    jobs = formats.load(recipe)
+    policy = registry.create("shockwave-nsdi23")
+    events = simulate(jobs, Cluster.uniform(gpus), policy, predictors.create(policy.predictor))
+    ours = summarize(fold_history(events))
+    assert ours["makespan_seconds"] <= 1.2 * ours["makespan_lower_bound_seconds"]
+
+
 @pytest.mark.parametrize(
     ("trace", "gpus", "lower_bound", "mean_jct"),
     [(SMALL, 32, 20_552, 7_151), (LARGE, 128, 22_194, 6_748)],

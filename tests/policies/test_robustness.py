@@ -15,8 +15,8 @@ import pytest
 
 from shockwave.engine.journal import MemoryJournal
 from shockwave.engine.loop import RoundLoop
-from shockwave.engine.state import Rounds
 from shockwave.engine.retry import Retries
+from shockwave.engine.state import Rounds
 from shockwave.executors.faults import JobCrash
 from shockwave.executors.simulated import SimulatedExecutor
 from shockwave.executors.simulation import TraceArrivals, by_arrival, simulate
@@ -32,16 +32,11 @@ from shockwave.predict.base import Forecast, Predictor
 from shockwave.predict.oracle import Truth
 from shockwave.predict.reactive import Reactive
 from shockwave.predict.restatement import Restatement
-from shockwave.testing.noise import (
-    NoisyPredictor,
-    bursts,
-    is_honest,
-    lying_epochs,
-    wrong_profiles,
-)
+from shockwave.testing.noise import NoisyPredictor
 from shockwave.testing.predictors import PredictorContract
 from shockwave.testing.workloads import random_jobs
 from shockwave.traces import load
+from shockwave.traces.disturb import bursts, is_honest, lying_epochs, wrong_profiles
 
 WORST_HONEST = 2.5
 WORST_LIAR = 6.0

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 from tests.server.live import local_client
-from tests.server.scripted import MemoryScheduler
+from tests.server.scripted import STARTED_UNIX, ScriptedScheduler
 
+from shockwave.protocol.paths import JobPaths
 from shockwave.server.app import create_app
 
 JOB: dict[str, Any] = {"command": ["python", "train.py"], "epochs": 10, "gpus": 2}
 
 
 @pytest.fixture
-def scheduler(tmp_path: Path) -> MemoryScheduler:
-    return MemoryScheduler(tmp_path)
+def scheduler(tmp_path: Path) -> Iterator[ScriptedScheduler]:
+    with closing(ScriptedScheduler(tmp_path)) as scheduler:
+        yield scheduler
 
 
 @pytest.fixture
-def client(scheduler: MemoryScheduler) -> TestClient:
+def client(scheduler: ScriptedScheduler) -> TestClient:
     return local_client(create_app(scheduler, token_hash=None))
 
 
@@ -73,7 +76,7 @@ def test_pages_hold_every_job_once_and_in_order(client: TestClient) -> None:
 
 
 def test_jobs_are_filtered_by_state_and_tenant(
-    client: TestClient, scheduler: MemoryScheduler
+    client: TestClient, scheduler: ScriptedScheduler
 ) -> None:
     first, second = submit(client, tenant="a")["id"], submit(client, tenant="b")["id"]
     third = submit(client, tenant="b")["id"]
@@ -88,19 +91,31 @@ def test_jobs_are_filtered_by_state_and_tenant(
     assert listed(tenant="a") == [first]
 
 
-def test_a_cancelled_job_stays_cancelled(client: TestClient) -> None:
+def test_a_cancelled_job_stays_cancelled(client: TestClient, scheduler: ScriptedScheduler) -> None:
     job = submit(client)["id"]
-    assert client.delete(f"/api/v1/jobs/{job}").json()["state"] == "cancelled"
-    again = client.delete(f"/api/v1/jobs/{job}")
-    assert again.status_code == 409
-    assert again.json()["type"] == "urn:shockwave:problem:conflict"
+    assert client.delete(f"/api/v1/jobs/{job}").json()["why"]["reason"] == "is being cancelled"
+    scheduler.obey_cancel(job)
+    for _ in range(2):  # asked again, it is left alone
+        assert client.delete(f"/api/v1/jobs/{job}").json()["state"] == "cancelled"
 
 
-def test_why_says_what_the_policy_knows(client: TestClient, scheduler: MemoryScheduler) -> None:
+def test_a_job_that_is_done_cannot_be_cancelled(
+    client: TestClient, scheduler: ScriptedScheduler
+) -> None:
     job = submit(client)["id"]
-    scheduler.forecast(job, reason="waits: outbid", bid=0.2, price=0.5, rho=1.2)
+    scheduler.finish(job)
+    answer = client.delete(f"/api/v1/jobs/{job}")
+    assert answer.status_code == 409
+    assert answer.json()["type"] == "urn:shockwave:problem:conflict"
+
+
+def test_why_says_what_the_policy_knows(client: TestClient, scheduler: ScriptedScheduler) -> None:
+    job = submit(client)["id"]
+    scheduler.explain(bid=0.2, price=0.5, finish=120.0, fair_finish=100.0)
     why = client.get(f"/api/v1/jobs/{job}/why").json()
-    assert (why["reason"], why["bid"], why["price"], why["rho"]) == ("waits: outbid", 0.2, 0.5, 1.2)
+    assert why["reason"] == "waits: it bids 0.2, and a GPU-round costs 0.5 ([by others])"
+    assert (why["bid"], why["price"], why["ftf"]) == (0.2, 0.5, 1.2)
+    assert why["finish"] == STARTED_UNIX + 120.0
 
 
 @pytest.mark.parametrize(
@@ -113,7 +128,7 @@ def test_why_says_what_the_policy_knows(client: TestClient, scheduler: MemorySch
     ],
 )
 def test_output_is_read_whole_or_from_its_end(
-    client: TestClient, scheduler: MemoryScheduler, tail: int | None, expected: str
+    client: TestClient, scheduler: ScriptedScheduler, tail: int | None, expected: str
 ) -> None:
     job = submit(client)["id"]
     scheduler.write_log(job, "one\ntwo\nthree\n")
@@ -127,7 +142,7 @@ def test_output_is_read_whole_or_from_its_end(
 
 
 def test_the_end_of_long_output_is_found_across_blocks(
-    client: TestClient, scheduler: MemoryScheduler
+    client: TestClient, scheduler: ScriptedScheduler
 ) -> None:
     job = submit(client)["id"]
     lines = [f"line {n} " + "x" * (n % 97) + "\n" for n in range(5_000)]
@@ -137,7 +152,7 @@ def test_the_end_of_long_output_is_found_across_blocks(
         assert text == "".join([*lines, "without an end"][-tail:])
 
 
-def test_plan_rounds_nodes_and_tenants(client: TestClient, scheduler: MemoryScheduler) -> None:
+def test_plan_rounds_nodes_and_tenants(client: TestClient, scheduler: ScriptedScheduler) -> None:
     submit(client, tenant="vision")
     assert client.get("/api/v1/plan").json()["round"] is None
     for _ in range(5):
@@ -163,28 +178,29 @@ def test_a_node_is_drained_and_put_back(client: TestClient) -> None:
 
 
 def test_reports_of_the_current_launch_are_taken(
-    client: TestClient, scheduler: MemoryScheduler
+    client: TestClient, scheduler: ScriptedScheduler
 ) -> None:
     job = submit(client)["id"]
     scheduler.start(job)
-    bearer = {"Authorization": f"Bearer {scheduler.entries[job].token}"}
+    bearer = {"Authorization": f"Bearer {scheduler.token(job)}"}
     report = {"time": 1.7e9, "event": "epoch", "epoch": 3, "configuration": 64, "loss": None}
+    kept = JobPaths.of(scheduler.state_dir, job).reports(1)
     url = f"/api/v1/jobs/{job}/reports"
     answer = client.post(url, json={"generation": 1, "reports": [report] * 50}, headers=bearer)
     assert (answer.status_code, answer.content) == (204, b"")
-    assert scheduler.entries[job].reports == [report] * 50
+    assert [json.loads(line) for line in kept.read_text().splitlines()] == [report] * 50
     stale = client.post(url, json={"generation": 0, "reports": [report]}, headers=bearer)
     assert stale.status_code == 409
-    assert len(scheduler.entries[job].reports) == 50
+    assert len(kept.read_text().splitlines()) == 50
 
 
-def test_health_and_readiness_differ(client: TestClient, scheduler: MemoryScheduler) -> None:
-    scheduler.ready = (False, "the state directory is full")
+def test_health_and_readiness_differ(client: TestClient, scheduler: ScriptedScheduler) -> None:
+    scheduler.problem = "the state directory is full"
     assert client.get("/healthz").json() == {"status": "ok", "detail": ""}
     answer = client.get("/readyz")
     assert answer.status_code == 503
     assert answer.json()["detail"] == "the state directory is full"
-    scheduler.ready = (True, "")
+    scheduler.problem = None
     assert client.get("/readyz").status_code == 200
 
 
@@ -209,7 +225,7 @@ PROBLEMS: list[tuple[str, int, str, Asked]] = [
     ("no such job to explain", 404, "job-not-found", lambda c: c.get("/api/v1/jobs/77/why")),
     ("no such job to cancel", 404, "job-not-found", lambda c: c.delete("/api/v1/jobs/77")),
     ("no such job to read", 404, "job-not-found", lambda c: c.get("/api/v1/jobs/77/logs")),
-    ("no output yet", 404, "log-not-found", lambda c: c.get("/api/v1/jobs/1/logs?rank=5")),
+    ("no output yet", 404, "log-not-found", lambda c: c.get("/api/v1/jobs/only/logs?rank=5")),
     ("no such node", 404, "node-not-found", lambda c: c.post("/api/v1/nodes/moon/drain")),
     ("method", 405, "method-not-allowed", lambda c: c.put("/api/v1/jobs", json={})),
     ("missing field", 422, "invalid", lambda c: c.post("/api/v1/jobs", json={"epochs": 1})),
@@ -233,7 +249,7 @@ PROBLEMS: list[tuple[str, int, str, Asked]] = [
     ids=[problem[0] for problem in PROBLEMS],
 )
 def test_every_error_is_a_problem(client: TestClient, status: int, name: str, asked: Asked) -> None:
-    submit(client)
+    submit(client, name="only")
     answer = asked(client)
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
@@ -297,7 +313,7 @@ def test_a_method_that_is_not_allowed_says_which_are(client: TestClient) -> None
 
 
 def test_an_unexpected_error_is_logged_and_not_told(
-    client: TestClient, scheduler: MemoryScheduler, caplog: pytest.LogCaptureFixture
+    client: TestClient, scheduler: ScriptedScheduler, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken() -> Any:
         raise RuntimeError("secret of the house")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from schemathesis.checks import (
     status_code_conformance,
 )
 from tests.server.live import listening
-from tests.server.scripted import MemoryScheduler
+from tests.server.scripted import ScriptedScheduler
 from tests.server.services import running, slow, submit, tiny
 
 from shockwave.server.app import create_app
@@ -38,13 +40,13 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str,
     state = tmp_path_factory.mktemp("state")
     with running(slow(state)) as service:
         job, *_ = [submit(service, tiny()) for _ in range(3)]
-        with listening(create_app(service, token_hash=None)) as url:
+        with listening(create_app(service.desk, token_hash=None)) as url:
             yield url, job, JobTokens(state).token(job)
 
 
 def operations() -> list[tuple[Operation, GenerationMode]]:
-    app = create_app(MemoryScheduler(Path()), token_hash=None)
-    document = schemathesis.openapi.from_dict(app.openapi())
+    with TemporaryDirectory() as folder, closing(ScriptedScheduler(Path(folder))) as scheduler:
+        document = schemathesis.openapi.from_dict(create_app(scheduler, token_hash=None).openapi())
     found: list[Any] = list(document.get_all_operations())
     return [
         (operation, mode)

@@ -46,7 +46,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     settings = config(tmp_path_factory.mktemp("state"), stop_jobs=True)
     with (
         running(settings) as service,
-        listening(create_app(service, token_hash=None, fairness_seconds=0.0)) as url,
+        listening(create_app(service.desk, token_hash=None, fairness_seconds=0.0)) as url,
     ):
         yield Shell(service, url)
 
@@ -99,7 +99,7 @@ def test_a_command_is_followed_while_it_runs_and_can_be_cancelled(shell: Shell) 
 
 def test_the_refusals_of_the_service_are_problems(tmp_path: Path) -> None:
     with running(slow(tmp_path)) as service:
-        client = local_client(create_app(service, token_hash=None))
+        client = local_client(create_app(service.desk, token_hash=None))
         fields = tiny().model_dump(mode="json")
         too_big = client.post("/api/v1/jobs", json=fields | {"gpus": 99})
         assert too_big.status_code == 422
@@ -117,5 +117,5 @@ def test_the_refusals_of_the_service_are_problems(tmp_path: Path) -> None:
         )
         assert stale.status_code == 409
         with pytest.raises(InputError):
-            service.drain("moon", resume=False)
+            service.desk.drain("moon", resume=False)
         assert client.post("/api/v1/nodes/moon/drain").status_code == 404

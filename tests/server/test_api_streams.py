@@ -9,28 +9,31 @@ import threading
 import tracemalloc
 import urllib.request
 from collections.abc import Iterator
+from contextlib import closing
 from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.server.live import listening
-from tests.server.scripted import MemoryScheduler, eventually
+from tests.server.scripted import ScriptedScheduler, eventually
 
 from shockwave.server.app import create_app
 from shockwave.server.listener import Listener
 from shockwave.server.records import Submission
 
 SUBMISSION = Submission(command=["true"], epochs=1)
+NAMED = Submission(command=["true"], epochs=1, name="job")
 
 
 @pytest.fixture
-def scheduler(tmp_path: Path) -> MemoryScheduler:
-    return MemoryScheduler(tmp_path)
+def scheduler(tmp_path: Path) -> Iterator[ScriptedScheduler]:
+    with closing(ScriptedScheduler(tmp_path)) as scheduler:
+        yield scheduler
 
 
 @pytest.fixture
-def url(scheduler: MemoryScheduler) -> Iterator[str]:
+def url(scheduler: ScriptedScheduler) -> Iterator[str]:
     with listening(create_app(scheduler, token_hash=None)) as address:
         yield address
 
@@ -54,19 +57,19 @@ def next_event(response: HTTPResponse) -> tuple[int, str, dict[str, Any]]:
         fields[name] = value
 
 
-def test_events_come_as_they_happen(url: str, scheduler: MemoryScheduler) -> None:
+def test_events_come_as_they_happen(url: str, scheduler: ScriptedScheduler) -> None:
     with open_url(f"{url}/api/v1/events") as stream:
         assert stream.headers["content-type"].startswith("text/event-stream")
         assert next_event(stream)[:2] == (1, "run-started")
-        scheduler.submit(SUBMISSION, None)
+        submitted, _ = scheduler.submit(SUBMISSION, None)
         number, kind, record = next_event(stream)
-        assert (number, kind, record["job"]["id"]) == (2, "job-submitted", "1")
-        scheduler.start("1")
+        assert (number, kind, record["job"]["id"]) == (2, "job-submitted", submitted.id)
+        scheduler.start(submitted.id)
         assert next_event(stream)[:2] == (3, "job-started")
 
 
 def test_a_reader_goes_on_where_the_connection_was_lost(
-    url: str, scheduler: MemoryScheduler
+    url: str, scheduler: ScriptedScheduler
 ) -> None:
     for _ in range(5):
         scheduler.submit(SUBMISSION, None)
@@ -78,7 +81,7 @@ def test_a_reader_goes_on_where_the_connection_was_lost(
         assert stream.read() == b""
 
 
-def test_many_readers_leave_the_api_responsive(url: str, scheduler: MemoryScheduler) -> None:
+def test_many_readers_leave_the_api_responsive(url: str, scheduler: ScriptedScheduler) -> None:
     """More readers wait than there are threads for requests."""
     readers = [open_url(f"{url}/api/v1/events?after=1") for _ in range(60)]
     try:
@@ -92,7 +95,7 @@ def test_many_readers_leave_the_api_responsive(url: str, scheduler: MemorySchedu
 
 
 def test_a_reader_with_nothing_to_read_waits_instead_of_asking(
-    url: str, scheduler: MemoryScheduler, monkeypatch: pytest.MonkeyPatch
+    url: str, scheduler: ScriptedScheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
     events, wait = scheduler.events, scheduler.wait_for_events
@@ -112,49 +115,49 @@ def test_a_reader_with_nothing_to_read_waits_instead_of_asking(
     assert asked.count("events") <= 4
 
 
-def test_output_is_followed_until_the_job_is_over(url: str, scheduler: MemoryScheduler) -> None:
-    scheduler.submit(SUBMISSION, None)
-    scheduler.start("1")
-    with open_url(f"{url}/api/v1/jobs/1/logs?follow=true") as stream:
-        scheduler.write_log("1", "first\n")
+def test_output_is_followed_until_the_job_is_over(url: str, scheduler: ScriptedScheduler) -> None:
+    scheduler.submit(NAMED, None)
+    scheduler.start("job")
+    with open_url(f"{url}/api/v1/jobs/job/logs?follow=true") as stream:
+        scheduler.write_log("job", "first\n")
         assert stream.readline() == b"first\n"
-        path = scheduler.write_log("1", "second\n")
+        path = scheduler.write_log("job", "second\n")
         assert stream.readline() == b"second\n"
         path.rename(path.with_suffix(".log.1"))
-        scheduler.write_log("1", "after the rotation\n")
+        scheduler.write_log("job", "after the rotation\n")
         assert stream.readline() == b"after the rotation\n"
-        scheduler.write_log("1", "last\n")
-        scheduler.finish("1")
+        scheduler.write_log("job", "last\n")
+        scheduler.finish("job")
         assert stream.read() == b"last\n"
 
 
-def test_following_can_begin_at_the_end(url: str, scheduler: MemoryScheduler) -> None:
-    scheduler.submit(SUBMISSION, None)
-    scheduler.write_log("1", "old\nrecent\n")
-    with open_url(f"{url}/api/v1/jobs/1/logs?follow=true&tail=1") as stream:
+def test_following_can_begin_at_the_end(url: str, scheduler: ScriptedScheduler) -> None:
+    scheduler.submit(NAMED, None)
+    scheduler.write_log("job", "old\nrecent\n")
+    with open_url(f"{url}/api/v1/jobs/job/logs?follow=true&tail=1") as stream:
         assert stream.readline() == b"recent\n"
-        scheduler.finish("1")
+        scheduler.finish("job")
         assert stream.read() == b""
 
 
 def test_what_was_written_before_the_file_vanished_is_not_lost(
-    url: str, scheduler: MemoryScheduler
+    url: str, scheduler: ScriptedScheduler
 ) -> None:
-    scheduler.submit(SUBMISSION, None)
-    path = scheduler.write_log("1", "first\n")
-    with open_url(f"{url}/api/v1/jobs/1/logs?follow=true") as stream:
+    scheduler.submit(NAMED, None)
+    path = scheduler.write_log("job", "first\n")
+    with open_url(f"{url}/api/v1/jobs/job/logs?follow=true") as stream:
         assert stream.readline() == b"first\n"
-        scheduler.write_log("1", "last words\n")
+        scheduler.write_log("job", "last words\n")
         path.unlink()
-        scheduler.finish("1")
+        scheduler.finish("job")
         assert stream.read() == b"last words\n"
 
 
-def test_closing_ends_the_streams_that_would_go_on(scheduler: MemoryScheduler) -> None:
-    scheduler.submit(SUBMISSION, None)
+def test_closing_ends_the_streams_that_would_go_on(scheduler: ScriptedScheduler) -> None:
+    scheduler.submit(NAMED, None)
     with listening(create_app(scheduler, token_hash=None)) as url:
         events = open_url(f"{url}/api/v1/events?after=2")
-        log = open_url(f"{url}/api/v1/jobs/1/logs?follow=true")
+        log = open_url(f"{url}/api/v1/jobs/job/logs?follow=true")
         ends: list[bytes] = []
         readers = [
             threading.Thread(target=lambda stream=stream: ends.append(stream.read()))
@@ -169,7 +172,7 @@ def test_closing_ends_the_streams_that_would_go_on(scheduler: MemoryScheduler) -
     log.close()
 
 
-def test_small_answers_do_not_wait_for_acknowledgements(scheduler: MemoryScheduler) -> None:
+def test_small_answers_do_not_wait_for_acknowledgements(scheduler: ScriptedScheduler) -> None:
     """asyncio turns the waiting off, but only on sockets whose protocol is named."""
     server = Listener(create_app(scheduler, token_hash=None))
     with socket.create_server(("127.0.0.1", 0)) as unnamed:

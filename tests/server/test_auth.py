@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 from tests.server.live import local_client
-from tests.server.scripted import MemoryScheduler
+from tests.server.scripted import ScriptedScheduler
 
 from shockwave.server.app import create_app
 from shockwave.server.records import Submission
@@ -18,33 +20,39 @@ OPERATOR = new_token()
 SUBMISSION = Submission(command=["true"], epochs=1)
 REPORTS = {"generation": 1, "reports": [{"event": "epoch", "epoch": 1}]}
 ASKED = [
-    ("GET", "/api/v1/jobs"), ("POST", "/api/v1/jobs"), ("GET", "/api/v1/jobs/1"),
-    ("DELETE", "/api/v1/jobs/1"), ("GET", "/api/v1/jobs/1/why"), ("GET", "/api/v1/jobs/1/logs"),
-    ("POST", "/api/v1/jobs/1/reports"), ("GET", "/api/v1/plan"), ("GET", "/api/v1/rounds"),
+    ("GET", "/api/v1/jobs"), ("POST", "/api/v1/jobs"), ("GET", "/api/v1/jobs/{job}"),
+    ("DELETE", "/api/v1/jobs/{job}"), ("GET", "/api/v1/jobs/{job}/why"),
+    ("GET", "/api/v1/jobs/{job}/logs"), ("POST", "/api/v1/jobs/{job}/reports"),
+    ("GET", "/api/v1/plan"), ("GET", "/api/v1/rounds"),
     ("GET", "/api/v1/nodes"), ("POST", "/api/v1/nodes/node-0/drain"),
     ("POST", "/api/v1/nodes/node-0/resume"), ("GET", "/api/v1/tenants"),
     ("GET", "/api/v1/events?follow=false"), ("GET", "/metrics"),
 ]  # fmt: skip
-OWN = {("GET", "/api/v1/jobs/1"), ("POST", "/api/v1/jobs/1/reports")}
+OWN = {("GET", "/api/v1/jobs/{job}"), ("POST", "/api/v1/jobs/{job}/reports")}
 
 
 @pytest.fixture
-def scheduler(tmp_path: Path) -> MemoryScheduler:
-    scheduler = MemoryScheduler(tmp_path)
-    for job in ("1", "2"):
-        scheduler.submit(SUBMISSION, None)
-        scheduler.start(job)
-        scheduler.write_log(job, "hello\n")
-    return scheduler
+def scheduler(tmp_path: Path) -> Iterator[ScriptedScheduler]:
+    with closing(ScriptedScheduler(tmp_path)) as scheduler:
+        for _ in range(2):
+            job = scheduler.submit(SUBMISSION, None)[0].id
+            scheduler.start(job)
+            scheduler.write_log(job, "hello\n")
+        yield scheduler
 
 
 @pytest.fixture
-def guarded(scheduler: MemoryScheduler) -> TestClient:
+def jobs(scheduler: ScriptedScheduler) -> list[str]:
+    return [job.id for job in scheduler.plan().jobs]
+
+
+@pytest.fixture
+def guarded(scheduler: ScriptedScheduler) -> TestClient:
     return local_client(create_app(scheduler, token_hash=hash_token(OPERATOR)))
 
 
 @pytest.fixture
-def unguarded(scheduler: MemoryScheduler) -> TestClient:
+def unguarded(scheduler: ScriptedScheduler) -> TestClient:
     return local_client(create_app(scheduler, token_hash=None))
 
 
@@ -55,7 +63,8 @@ def ask(client: TestClient, method: str, url: str, token: str | None = None, **m
     body: Any = None
     if method == "POST":
         body = REPORTS if url.endswith("reports") else SUBMISSION.model_dump(mode="json")
-    answer = client.request(method, url, json=body, headers=headers, **more)
+    first = client.app.state.door.plan().jobs[0].id  # type: ignore[attr-defined]
+    answer = client.request(method, url.format(job=first), json=body, headers=headers, **more)
     if answer.status_code >= 400:
         assert answer.headers["content-type"] == "application/problem+json"
     if answer.status_code == 401:
@@ -78,12 +87,12 @@ def test_the_token_opens_everything_but_the_reports_of_jobs(guarded: TestClient)
 
 
 def test_a_job_speaks_for_itself_and_for_nothing_else(
-    guarded: TestClient, unguarded: TestClient, scheduler: MemoryScheduler
+    guarded: TestClient, unguarded: TestClient, scheduler: ScriptedScheduler, jobs: list[str]
 ) -> None:
     for client in (guarded, unguarded):
         for method, url in ASKED:
-            own = ask(client, method, url, scheduler.entries["1"].token)
-            foreign = ask(client, method, url, scheduler.entries["2"].token)
+            own = ask(client, method, url, scheduler.token(jobs[0]))
+            foreign = ask(client, method, url, scheduler.token(jobs[1]))
             assert foreign == 403, url
             assert own in ((200, 204) if (method, url) in OWN else (403,)), url
 
@@ -102,7 +111,7 @@ def test_on_this_machine_no_token_is_needed_but_a_wrong_one_is_refused(
         assert ask(unguarded, method, url, "wrong") == 401, url
 
 
-def test_without_a_token_other_machines_are_refused(scheduler: MemoryScheduler) -> None:
+def test_without_a_token_other_machines_are_refused(scheduler: ScriptedScheduler) -> None:
     app = create_app(scheduler, token_hash=None)
     stranger = TestClient(app, base_url="http://127.0.0.1:7410", client=("10.0.0.9", 50_000))
     assert stranger.get("/api/v1/jobs").status_code == 403
@@ -177,14 +186,14 @@ def test_a_path_in_the_address_of_a_job_finds_nothing(
 
 
 def test_a_log_that_was_replaced_by_a_link_is_not_followed(
-    unguarded: TestClient, scheduler: MemoryScheduler, tmp_path: Path
+    unguarded: TestClient, scheduler: ScriptedScheduler, jobs: list[str], tmp_path: Path
 ) -> None:
-    secret = tmp_path / "secret"
+    secret = tmp_path / "somebody's"
     secret.write_text("secret\n")
-    log = scheduler.write_log("1", "")
+    log = scheduler.write_log(jobs[0], "")
     log.unlink()
     log.symlink_to(secret)
-    answer = unguarded.get("/api/v1/jobs/1/logs")
+    answer = unguarded.get(f"/api/v1/jobs/{jobs[0]}/logs")
     assert answer.status_code == 404
     assert "secret" not in answer.text
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -15,42 +16,58 @@ from typing import Any
 import pytest
 import typer
 from tests.server.live import listening
-from tests.server.scripted import STARTED_UNIX, MemoryScheduler
+from tests.server.scripted import ScriptedScheduler
 from typer.testing import CliRunner, Result
 
 from shockwave.cli.live import register
 from shockwave.server.app import create_app
-from shockwave.server.submissions import command_of
+from shockwave.server.records import Submission
+from shockwave.server.submissions import command_of, submission_of
 from shockwave.server.tokens import hash_token, new_token
 
 OPERATOR = new_token()
 Shockwave = Callable[..., Result]
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[MemoryScheduler, str]]:
-    scheduler = MemoryScheduler(tmp_path_factory.mktemp("logs"))
-    with listening(create_app(scheduler, token_hash=hash_token(OPERATOR))) as url:
-        yield scheduler, url
-
-
-@pytest.fixture
-def scheduler(shared: tuple[MemoryScheduler, str]) -> MemoryScheduler:
-    shared[0].entries.clear()
-    return shared[0]
-
-
-@pytest.fixture
-def shockwave(shared: tuple[MemoryScheduler, str], scheduler: MemoryScheduler) -> Shockwave:
+@contextmanager
+def client_of(scheduler: ScriptedScheduler) -> Iterator[tuple[Shockwave, ScriptedScheduler]]:
     """Runs a command as a person would, with the address and the token in the environment."""
     app = typer.Typer()
     register(app)
 
     def run(*arguments: object, **environment: str) -> Result:
-        given = {"SHOCKWAVE_URL": shared[1], "SHOCKWAVE_TOKEN": OPERATOR} | environment
+        given = {"SHOCKWAVE_URL": url, "SHOCKWAVE_TOKEN": OPERATOR} | environment
         return CliRunner().invoke(app, [str(item) for item in arguments], env=given)
 
-    return run
+    with (
+        closing(scheduler),
+        listening(create_app(scheduler, token_hash=hash_token(OPERATOR))) as url,
+    ):
+        yield run, scheduler
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[tuple[Shockwave, ScriptedScheduler]]:
+    state_dir = tmp_path / "state"
+    state_dir.mkdir()
+    with client_of(ScriptedScheduler(state_dir)) as both:
+        yield both
+
+
+@pytest.fixture
+def shockwave(client: tuple[Shockwave, ScriptedScheduler]) -> Shockwave:
+    return client[0]
+
+
+@pytest.fixture
+def scheduler(client: tuple[Shockwave, ScriptedScheduler]) -> ScriptedScheduler:
+    return client[1]
+
+
+def submitted(scheduler: ScriptedScheduler, job: str) -> Submission:
+    stored = scheduler.store.job(job)
+    assert stored is not None
+    return submission_of(job, stored.submission)
 
 
 def parsed(result: Result) -> Any:
@@ -69,37 +86,49 @@ def one_line(result: Result, code: int) -> str:
 
 
 def test_a_command_is_submitted_with_flags_of_its_own(
-    shockwave: Shockwave, scheduler: MemoryScheduler, tmp_path: Path
+    shockwave: Shockwave, scheduler: ScriptedScheduler, tmp_path: Path
 ) -> None:
     record = parsed(
         shockwave(
             "submit", "--name", "resnet", "--epochs", 20, "--gpus", 2, "--adaptation", "gns",
             "--batch-size", 32, "--batch-size", 64, "--epoch-seconds", "32=4.5",
             "--env", "DATA=/data=x", "--workdir", tmp_path, "--weight", 2, "--json",
-            "--slurm", "partition=gpu,debug", "--slurm", "constraint=v100|a100",
             "--", "python", "train.py", "--json", "--", "--gpus", "7",
         )
     )  # fmt: skip
-    submission = scheduler.entries[record["id"]].submission
+    submission = submitted(scheduler, record["id"])
     assert submission.command == ["python", "train.py", "--json", "--", "--gpus", "7"]
     assert (submission.gpus, submission.epochs, submission.weight) == (2, 20, 2.0)
     assert submission.batch_sizes == [32, 64]
     assert submission.epoch_seconds == {32: 4.5}
     assert submission.env == {"DATA": "/data=x"}
     assert submission.workdir == str(tmp_path)
+
+
+def test_a_section_for_an_executor_goes_with_the_job_and_is_refused_by_another(
+    tmp_path: Path,
+) -> None:
+    slurm = ("--slurm", "partition=gpu,debug", "--slurm", "constraint=v100|a100")
+    arguments = ("submit", "--epochs", 1, "--json", *slurm, "--", "true")
+    with client_of(ScriptedScheduler(tmp_path, executor="slurm")) as (shockwave, scheduler):
+        submission = submitted(scheduler, parsed(shockwave(*arguments))["id"])
     options = {"partition": "gpu,debug", "constraint": "v100|a100"}
     assert submission.sections == {"slurm": options}
     assert command_of(submission, "token").options == options
+    (tmp_path / "other").mkdir()
+    with client_of(ScriptedScheduler(tmp_path / "other")) as (shockwave, _):
+        assert "slurm" in one_line(shockwave(*arguments), 2)
 
 
 def test_a_file_is_submitted_and_flags_win_over_it(
-    shockwave: Shockwave, scheduler: MemoryScheduler, tmp_path: Path
+    shockwave: Shockwave, scheduler: ScriptedScheduler, tmp_path: Path
 ) -> None:
     path = tmp_path / "job.yaml"
+    (tmp_path / "code").mkdir()
     path.write_text("command: [python, train.py]\nepochs: 5\nworkdir: code\n")
     result = shockwave("submit", path, "--epochs", 7)
     assert result.exit_code == 0, result.output
-    submission = scheduler.entries[result.stdout.strip()].submission
+    submission = submitted(scheduler, result.stdout.strip())
     assert (submission.epochs, submission.workdir) == (7, str(tmp_path / "code"))
     assert "shockwave why" in result.stderr
 
@@ -138,22 +167,26 @@ def test_bad_input_is_one_line_and_exit_code_2(
 
 
 def test_the_queue_shows_what_people_ask_about(
-    shockwave: Shockwave, scheduler: MemoryScheduler
+    shockwave: Shockwave, scheduler: ScriptedScheduler
 ) -> None:
-    for name in ("first", "second", "third"):
-        shockwave("submit", "--name", name, "--epochs", 10, "--gpus", 4, "--", "true")
-    scheduler.start("1")
-    scheduler.forecast("2", reason="waits: outbid [by 1]", rho=1.25, finish=STARTED_UNIX + 1e10)
-    scheduler.finish("3")
+    ids = [
+        parsed(shockwave("submit", "--name", name, "--epochs", 10, "--json", "--", "true"))["id"]
+        for name in ("first", "second", "third")
+    ]
+    scheduler.start("first")
+    scheduler.finish("third")
+    scheduler.explain(bid=0.1, price=0.2, finish=125.0, fair_finish=100.0)
     result = shockwave("queue")
-    header, first, second = [line.split() for line in result.stdout.splitlines()[:3]]
-    assert header == ["id", "name", "state", "GPUs", "progress", "rho", "start", "finish", "reason"]
-    assert first[:6] == ["1", "first", "running", "4", "0/10", "0%"]
-    assert second[:3] + second[6:7] == ["2", "second", "waiting", "1.25"]
-    assert "waits: outbid [by 1]" in " ".join(result.stdout.split())
+    rows = [line.split() for line in result.stdout.splitlines()]
+    header, first, second = (row for row in rows if row[0] in ("id", *ids))
+    assert header == ["id", "name", "state", "GPUs", "progress", "FTF", "start", "finish", "reason"]
+    assert first[:6] == [ids[0], "first", "running", "1", "0/10", "0%"]
+    assert second[:3] + second[6:7] == [ids[1], "second", "waiting", "1.25"]
+    assert "waits: it bids 0.1," in " ".join(result.stdout.split())
+    assert "[by others]" in " ".join(result.stdout.split())
     assert "third" not in result.stdout
     assert "third" in shockwave("queue", "--all").stdout
-    assert [job["id"] for job in parsed(shockwave("queue", "--json", "--all"))] == ["1", "2", "3"]
+    assert [job["id"] for job in parsed(shockwave("queue", "--json", "--all"))] == ids
     limited = shockwave("queue", "--limit", 1)
     assert "second" not in limited.stdout
     assert "There are more" in limited.stderr
@@ -166,14 +199,15 @@ def test_an_empty_queue_says_so(shockwave: Shockwave) -> None:
     assert parsed(shockwave("queue", "--json")) == []
 
 
-def test_the_queue_reads_page_after_page(shockwave: Shockwave, scheduler: MemoryScheduler) -> None:
-    shockwave("submit", "--epochs", 1, "--", "true")
-    template = scheduler.entries["1"]
-    for number in range(2, 2_502):
-        record = template.record.model_copy(update={"id": str(number)})
-        scheduler.entries[str(number)] = type(template)(record, template.submission, "")
-    ids = [job["id"] for job in parsed(shockwave("queue", "--json"))]
-    assert ids == [str(number) for number in range(1, 2_502)]
+def test_the_queue_reads_page_after_page(
+    shockwave: Shockwave, scheduler: ScriptedScheduler
+) -> None:
+    submission = Submission(command=["true"], epochs=1)
+    ids = [scheduler.submit(submission, None)[0].id for _ in range(2_101)]
+    for job in ids[::2]:
+        scheduler.finish(job)
+    assert [job["id"] for job in parsed(shockwave("queue", "--json", "--all"))] == ids
+    assert [job["id"] for job in parsed(shockwave("queue", "--json"))] == ids[1::2]
 
 
 def test_watching_goes_on_until_it_is_interrupted(
@@ -195,39 +229,46 @@ def test_watching_goes_on_until_it_is_interrupted(
     assert "second" in result.stdout
 
 
-def test_status_and_why(shockwave: Shockwave, scheduler: MemoryScheduler) -> None:
+def test_status_and_why(shockwave: Shockwave, scheduler: ScriptedScheduler) -> None:
     shockwave("submit", "--name", "resnet", "--epochs", 10, "--", "true")
-    scheduler.start("1")
+    shockwave("submit", "--name", "other", "--epochs", 10, "--", "true")
+    scheduler.start("resnet")
     shown = shockwave("status", "resnet").stdout
     assert "1 on node-0" in shown
-    assert parsed(shockwave("status", "1", "--json"))["state"] == "running"
-    scheduler.forecast("1", reason="runs: it bids enough", bid=0.75, ahead=3)
-    shown = shockwave("why", "1").stdout
-    assert shown.startswith("runs: it bids enough\n")
-    assert "0.75" in shown
-    scheduler.fail("1", "Traceback (most recent call last):", "[Errno 12] out of memory")
-    assert "[Errno 12] out of memory" in shockwave("why", "1").stdout
-    assert parsed(shockwave("why", "1", "--json"))["last_log_lines"][1].startswith("[Errno")
+    assert parsed(shockwave("status", "resnet", "--json"))["state"] == "running"
+    scheduler.explain(bid=0.75, price=0.5, finish=200.0, fair_finish=100.0)
+    shown = shockwave("why", "resnet").stdout
+    assert shown.startswith("runs: it bids 0.75, and a GPU-round costs 0.5 ([by others])\n")
+    assert "2.000 (egalitarian)" in shown
+    scheduler.fail("resnet", "Traceback (most recent call last):", "[Errno 12] out of memory")
+    shown = shockwave("why", "resnet").stdout
+    assert shown.startswith("failed: kept crashing: exit code 1\n")
+    assert "[Errno 12] out of memory" in shown
+    assert parsed(shockwave("why", "resnet", "--json"))["last_log_lines"][1].startswith("[Errno")
 
 
-def test_logs_are_printed_as_they_are(shockwave: Shockwave, scheduler: MemoryScheduler) -> None:
-    shockwave("submit", "--epochs", 1, "--", "true")
-    assert "no output of rank 0 yet" in one_line(shockwave("logs", "1"), 2)
-    scheduler.write_log("1", "epoch 1 [bold]\nepoch 2\nno end")
-    scheduler.write_log("1", "other\n", rank=3)
-    assert shockwave("logs", "1").stdout == "epoch 1 [bold]\nepoch 2\nno end"
-    assert shockwave("logs", "1", "--rank", 3).stdout == "other\n"
-    assert shockwave("logs", "1", "-n", 2).stdout == "epoch 2\nno end"
-    objects = [json.loads(line) for line in shockwave("logs", "1", "--json").stdout.splitlines()]
+def test_logs_are_printed_as_they_are(shockwave: Shockwave, scheduler: ScriptedScheduler) -> None:
+    shockwave("submit", "--name", "only", "--epochs", 1, "--", "true")
+    assert "no output of rank 0 yet" in one_line(shockwave("logs", "only"), 2)
+    scheduler.write_log("only", "epoch 1 [bold]\nepoch 2\nno end")
+    scheduler.write_log("only", "other\n", rank=3)
+    assert shockwave("logs", "only").stdout == "epoch 1 [bold]\nepoch 2\nno end"
+    assert shockwave("logs", "only", "--rank", 3).stdout == "other\n"
+    assert shockwave("logs", "only", "-n", 2).stdout == "epoch 2\nno end"
+    objects = [json.loads(line) for line in shockwave("logs", "only", "--json").stdout.splitlines()]
     assert [item["line"] for item in objects] == ["epoch 1 [bold]", "epoch 2", "no end"]
-    scheduler.finish("1")
-    assert shockwave("logs", "1", "-f").stdout == "epoch 1 [bold]\nepoch 2\nno end"
+    scheduler.finish("only")
+    assert shockwave("logs", "only", "-f").stdout == "epoch 1 [bold]\nepoch 2\nno end"
 
 
-def test_cancel_nodes_and_drain(shockwave: Shockwave) -> None:
-    shockwave("submit", "--epochs", 1, "--", "true")
-    assert shockwave("cancel", "1").stdout == "1: cancelled\n"
-    assert "the job is over" in one_line(shockwave("cancel", "1"), 1)
+def test_cancel_nodes_and_drain(shockwave: Shockwave, scheduler: ScriptedScheduler) -> None:
+    job = parsed(shockwave("submit", "--epochs", 1, "--json", "--", "true"))["id"]
+    assert shockwave("cancel", job).stdout.startswith(f"{job}: will be cancelled")
+    scheduler.obey_cancel(job)
+    assert shockwave("cancel", job).stdout == f"{job}: cancelled\n"
+    done = parsed(shockwave("submit", "--epochs", 1, "--json", "--", "true"))["id"]
+    scheduler.finish(done)
+    assert "the job has finished already" in one_line(shockwave("cancel", done), 1)
     listing = shockwave("nodes").stdout
     assert "node-1" in listing
     assert "others" not in listing  # there are none
@@ -236,7 +277,9 @@ def test_cancel_nodes_and_drain(shockwave: Shockwave) -> None:
     assert parsed(shockwave("drain", "--resume", "node-1", "--json"))["state"] == "up"
 
 
-def test_gpus_that_others_hold_are_listed(shockwave: Shockwave, scheduler: MemoryScheduler) -> None:
+def test_gpus_that_others_hold_are_listed(
+    shockwave: Shockwave, scheduler: ScriptedScheduler
+) -> None:
     scheduler.occupy("node-1", 3)
     rows = [line.split() for line in shockwave("nodes").stdout.splitlines()]
     assert rows == [
@@ -257,7 +300,7 @@ def test_no_server_is_one_line_with_the_address_and_the_next_step(shockwave: Sho
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     url = f"http://127.0.0.1:{port}"
-    for arguments in (("queue",), ("logs", "1"), ("submit", "--epochs", 1, "--", "true")):
+    for arguments in (("queue",), ("logs", "only"), ("submit", "--epochs", 1, "--", "true")):
         message = one_line(
             shockwave(*arguments, "--url", url)
             if arguments[0] != "submit"

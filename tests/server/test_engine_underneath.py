@@ -10,10 +10,17 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 from tests.server.live import local_client
-from tests.server.services import config, known, running, submit, tiny, wait_for
-from tests.server.test_recovery import journal, simply_die
+from tests.server.services import (
+    config,
+    journal,
+    known,
+    running,
+    simply_die,
+    submit,
+    tiny,
+    wait_for,
+)
 
-from shockwave.engine.executor import Poll
 from shockwave.executors.live import Site
 from shockwave.executors.local import LocalExecutor
 from shockwave.model.cluster import Node
@@ -52,12 +59,12 @@ class Remote(LocalExecutor):
     def nodes_for(self, job: JobSpec) -> frozenset[str] | None:
         return self.world.partitions.get(job.name)
 
-    def poll(self, until: float) -> Poll:
-        poll = super().poll(until)
+    def poll(self, until: float) -> list[Event]:
+        events = super().poll(until)
         if self.world.away is None:
-            poll.events.extend(self.world.news)
+            events.extend(self.world.news)
             self.world.news = []
-        return poll
+        return events
 
 
 @pytest.fixture
@@ -88,7 +95,7 @@ def test_the_nodes_are_those_of_the_engine(
     world.nodes = (Node("n1", 1),)
     settings = config(tmp_path, gpus_per_node=1)
     with running(settings, **engine) as service:
-        assert [node.id for node in service.nodes()] == ["n1"]
+        assert [node.id for node in service.desk.nodes()] == ["n1"]
         job = submit(service, tiny())
         wait_for(lambda: known(service, job).state == "finished", "the job")
     events = journal(tmp_path)
@@ -108,7 +115,7 @@ def test_a_first_start_needs_the_engine(
     assert "\n" not in str(error.value)
     world.away = None
     with running(config(tmp_path, gpus_per_node=1), **engine) as again:  # nothing was left behind
-        assert len(again.nodes()) == 2
+        assert len(again.desk.nodes()) == 2
 
 
 def test_an_outage_is_ridden_out_and_told(
@@ -116,7 +123,7 @@ def test_an_outage_is_ridden_out_and_told(
 ) -> None:
     caplog.set_level(logging.WARNING)
     with running(config(tmp_path, gpus_per_node=1), **engine) as service:
-        client = local_client(create_app(service, token_hash=None))
+        client = local_client(create_app(service.desk, token_hash=None))
         long = submit(service, tiny(epochs=1000, seconds=0.05))
         wait_for(lambda: known(service, long).epochs_done > 0, "some progress")
         assert reachable(client) == (200, "")
@@ -135,11 +142,11 @@ def test_an_outage_is_ridden_out_and_told(
         wait_for(lambda: reachable(client)[0] == 200, "the return")
         wait_for(lambda: known(service, short).state == "finished", "the job that waited")
         assert (known(service, long).starts, known(service, long).preemptions) == (1, 0)
-        service.cancel(long)
+        service.desk.cancel(long)
         wait_for(lambda: known(service, long).state == "cancelled", "the end")
     said = [record.message for record in caplog.records]
     assert sum("slurmctld does not answer" in message for message in said) == 1
-    assert sum("answers again" in message for message in said) == 1
+    assert sum("can be carried out again" in message for message in said) == 1
 
 
 def test_a_restart_during_an_outage_keeps_what_runs(
@@ -153,16 +160,16 @@ def test_a_restart_during_an_outage_keeps_what_runs(
     simply_die(service)
     world.away = "no answer"
     with running(settings, **engine) as again:
-        assert again.is_ready() == (False, "no answer")
-        assert [node.state for node in again.nodes()] == ["up", "up"]
+        assert again.desk.is_ready() == (False, "no answer")
+        assert [node.state for node in again.desk.nodes()] == ["up", "up"]
         done = known(again, job).epochs_done
         wait_for(lambda: known(again, job).epochs_done > done + 3, "more progress")
         # It comes back with another node instead of the one that is not used.
         used = known(again, job).nodes
         world.nodes = (*(node for node in TWO if node.id in used), Node("n2", 4))
         world.away = None
-        wait_for(lambda: len(again.nodes()) == 3, "the new node")
-        states = {node.id: node.state for node in again.nodes()}
+        wait_for(lambda: len(again.desk.nodes()) == 3, "the new node")
+        states = {node.id: node.state for node in again.desk.nodes()}
         assert states == {used[0]: "up", ({"n0", "n1"} - set(used)).pop(): "down", "n2": "up"}
         wait_for(lambda: known(again, job).state == "finished", "the end")
         assert known(again, job).starts == 1
@@ -173,17 +180,17 @@ def test_a_drained_node_stays_drained_whatever_the_engine_says(
 ) -> None:
     settings = config(tmp_path, gpus_per_node=1)
     with running(settings, **engine) as service:
-        service.drain("n1", resume=False)
-        wait_for(lambda: any(isinstance(e, NodeDown) for e in journal(tmp_path)), "the drain")
+        service.desk.drain("n1", resume=False)
         world.news = [NodeDown(0.0, "n1"), NodeUp(0.0, Node("n1", 1)), NodeDown(0.0, "n7")]
         wait_for(lambda: not world.news, "the news")
         job = submit(service, tiny())
         wait_for(lambda: known(service, job).state == "finished", "a job on the other node")
-        assert service.is_ready() == (True, "")
+        assert service.desk.is_ready() == (True, "")
     with running(settings, **engine) as service:
-        assert [node.state for node in service.nodes()] == ["up", "drained"]
-        service.drain("n1", resume=True)
-        wait_for(lambda: any(isinstance(e, NodeUp) for e in journal(tmp_path)), "the return")
+        assert [node.state for node in service.desk.nodes()] == ["up", "drained"]
+        service.desk.drain("n1", resume=True)
+        wide = submit(service, tiny(gpus=2))
+        wait_for(lambda: known(service, wide).state == "finished", "a job on both nodes")
 
 
 def test_what_others_hold_is_shown_and_left_alone(
@@ -192,8 +199,8 @@ def test_what_others_hold_is_shown_and_left_alone(
     world.news = [NodeOccupied(0.0, "n0", 1)]
     settings = config(tmp_path, gpus_per_node=1)
     with running(settings, **engine) as service:
-        wait_for(lambda: service.nodes()[0].gpus_others == 1, "the others")
-        client = local_client(create_app(service, token_hash=None))
+        wait_for(lambda: service.desk.nodes()[0].gpus_others == 1, "the others")
+        client = local_client(create_app(service.desk, token_hash=None))
         items = client.get("/api/v1/nodes").json()["items"]
         assert [(item["id"], item["gpus_others"]) for item in items] == [("n0", 1), ("n1", 0)]
         assert 'shockwave_gpus{state="others"} 1.0' in client.get("/metrics").text
@@ -204,7 +211,7 @@ def test_what_others_hold_is_shown_and_left_alone(
     assert {start.placement[0][0] for start in starts} == {"n1"}
     with running(settings, **engine) as again:  # the others have left meanwhile
         wait_for(lambda: known(again, wide).state == "finished", "the wide job")
-        assert [node.gpus_others for node in again.nodes()] == [0, 0]
+        assert [node.gpus_others for node in again.desk.nodes()] == [0, 0]
 
 
 def test_a_job_that_may_use_few_nodes_says_what_it_waits_for(
@@ -225,14 +232,14 @@ def test_a_job_that_may_use_few_nodes_says_what_it_waits_for(
         filler = submit(service, tiny(epochs=1000, seconds=0.05, name="filler"))
         wait_for(lambda: known(service, filler).nodes == ["n0"], "a job in its place")
         assert "finds no room on its own nodes" in reason(filler)
-        service.cancel(filler)
+        service.desk.cancel(filler)
         lost = submit(service, tiny(name="lost"))
-        service.cancel(first)
+        service.desk.cancel(first)
         wait_for(lambda: known(service, following).state == "finished", "the next")
         anywhere = submit(service, tiny(gpus=2))
         wait_for(lambda: known(service, anywhere).state == "finished", "a job for all nodes")
         assert reason(lost) == LEFT_OUT
-        assert service.is_ready() == (True, "")
+        assert service.desk.is_ready() == (True, "")
 
 
 def test_options_of_slurm_are_for_slurm(tmp_path: Path) -> None:

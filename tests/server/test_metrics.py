@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 from tests.server.live import local_client
-from tests.server.scripted import MemoryScheduler
+from tests.server.scripted import ScriptedScheduler
 
 from shockwave.model.events import StopReason
 from shockwave.server.app import create_app
@@ -23,12 +25,13 @@ Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 @pytest.fixture
-def scheduler(tmp_path: Path) -> MemoryScheduler:
-    return MemoryScheduler(tmp_path)
+def scheduler(tmp_path: Path) -> Iterator[ScriptedScheduler]:
+    with closing(ScriptedScheduler(tmp_path)) as scheduler:
+        yield scheduler
 
 
 @pytest.fixture
-def client(scheduler: MemoryScheduler) -> TestClient:
+def client(scheduler: ScriptedScheduler) -> TestClient:
     return local_client(create_app(scheduler, token_hash=None, fairness_seconds=0.0))
 
 
@@ -46,12 +49,12 @@ def figure(samples: Samples, name: str, **labels: str) -> float:
     return samples[name, tuple(sorted(labels.items()))]
 
 
-def submit(scheduler: MemoryScheduler, gpus: int = 2) -> str:
+def submit(scheduler: ScriptedScheduler, gpus: int = 2) -> str:
     return scheduler.submit(Submission(command=["true"], epochs=1, gpus=gpus), None)[0].id
 
 
 def test_jobs_are_counted_by_state_as_they_move(
-    client: TestClient, scheduler: MemoryScheduler
+    client: TestClient, scheduler: ScriptedScheduler
 ) -> None:
     first, second, third = (submit(scheduler) for _ in range(3))
     scheduler.start(first)
@@ -64,6 +67,7 @@ def test_jobs_are_counted_by_state_as_they_move(
     assert jobs() == {"waiting": 2, "running": 1, "finished": 0, "failed": 0, "cancelled": 0}
     scheduler.finish(first)
     scheduler.cancel(second)
+    scheduler.obey_cancel(second)
     scheduler.start(third)
     scheduler.stop(third, StopReason.PREEMPTED)
     assert jobs() == {"waiting": 1, "running": 0, "finished": 1, "failed": 0, "cancelled": 1}
@@ -71,24 +75,23 @@ def test_jobs_are_counted_by_state_as_they_move(
 
 
 def test_restarts_are_counted_by_what_ended_the_run_before(
-    client: TestClient, scheduler: MemoryScheduler
+    client: TestClient, scheduler: ScriptedScheduler
 ) -> None:
     job = submit(scheduler)
     scheduler.start(job)
     for reason in (StopReason.PREEMPTED, StopReason.CRASHED, StopReason.PREEMPTED):
         scheduler.stop(job, reason)
         scheduler.start(job)
-    scheduler.start(job)  # elsewhere, without a stop
     samples = scrape(client)
     counted = {
         reason: figure(samples, "shockwave_restarts_total", reason=reason)
-        for reason in ("preempted", "crashed", "node-lost", "moved")
+        for reason in ("preempted", "crashed", "node-lost")
     }
-    assert counted == {"preempted": 2, "crashed": 1, "node-lost": 0, "moved": 1}
+    assert counted == {"preempted": 2, "crashed": 1, "node-lost": 0}
 
 
 def test_lost_gpu_seconds_hold_starts_and_work_that_was_undone(
-    client: TestClient, scheduler: MemoryScheduler
+    client: TestClient, scheduler: ScriptedScheduler
 ) -> None:
     job = submit(scheduler, gpus=4)
     scheduler.progress(job, productive_seconds=8.0, held_seconds=10.0)  # 2 s to start up
@@ -98,10 +101,10 @@ def test_lost_gpu_seconds_hold_starts_and_work_that_was_undone(
 
 
 def test_rounds_tell_how_long_and_how_well_they_planned(
-    client: TestClient, scheduler: MemoryScheduler
+    client: TestClient, scheduler: ScriptedScheduler
 ) -> None:
     scheduler.decide(plan_seconds=0.02, gap=0.5)
-    scheduler.decide(plan_seconds=0.5, gap=0.125, overrun_seconds=0.25)
+    scheduler.decide(plan_seconds=0.5, gap=0.125, price=0.5, overrun_seconds=0.25)
     samples = scrape(client)
     assert figure(samples, "shockwave_plan_seconds_count") == 2
     assert figure(samples, "shockwave_plan_seconds_sum") == pytest.approx(0.52)
@@ -113,14 +116,14 @@ def test_rounds_tell_how_long_and_how_well_they_planned(
 
 
 def test_a_policy_that_does_not_plan_has_no_gap(
-    client: TestClient, scheduler: MemoryScheduler
+    client: TestClient, scheduler: ScriptedScheduler
 ) -> None:
     scheduler.decide(gap=0.5)
     scheduler.decide(gap=None)
     assert math.isnan(figure(scrape(client), "shockwave_plan_gap_ratio"))
 
 
-def test_gpus_are_counted_by_state(client: TestClient, scheduler: MemoryScheduler) -> None:
+def test_gpus_are_counted_by_state(client: TestClient, scheduler: ScriptedScheduler) -> None:
     scheduler.drain("node-1", resume=False)
     scheduler.occupy("node-0", 3)
     samples = scrape(client)
@@ -132,17 +135,17 @@ def test_gpus_are_counted_by_state(client: TestClient, scheduler: MemorySchedule
 
 
 def test_fairness_is_that_of_the_definitions(
-    client: TestClient, scheduler: MemoryScheduler
+    client: TestClient, scheduler: ScriptedScheduler
 ) -> None:
     """Two jobs of 8 GPUs on 8, 10 s each, one after the other: JCT 10 s and 20 s."""
-    first, second, waiting = (submit(scheduler, gpus=8) for _ in range(3))
+    first, second, _ = (submit(scheduler, gpus=8) for _ in range(3))
     scheduler.start(first)
     scheduler.now = 10.0
     scheduler.finish(first, exclusive_seconds=10.0)
     scheduler.start(second)
     scheduler.now = 20.0
     scheduler.finish(second, exclusive_seconds=10.0)
-    scheduler.forecast(waiting, rho=1.5)
+    scheduler.explain(bid=1.0, price=1.0, finish=45.0, fair_finish=30.0)
     samples = scrape(client)
 
     def rho(definition: str, quantile: str) -> float:
@@ -173,7 +176,7 @@ def test_requests_are_counted_by_route_and_not_by_address(client: TestClient) ->
     assert figure(samples, count, method="GET", route=route) == 3
 
 
-def test_two_applications_count_apart(scheduler: MemoryScheduler) -> None:
+def test_two_applications_count_apart(scheduler: ScriptedScheduler) -> None:
     one, other = (local_client(create_app(scheduler, token_hash=None)) for _ in range(2))
     one.get("/healthz")
     assert "/healthz" in one.get("/metrics").text
@@ -186,7 +189,7 @@ def queries(dashboard: dict[str, Any]) -> list[str]:
 
 
 def test_the_dashboard_asks_for_figures_that_exist(
-    client: TestClient, scheduler: MemoryScheduler
+    client: TestClient, scheduler: ScriptedScheduler
 ) -> None:
     dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
     client.get("/healthz")

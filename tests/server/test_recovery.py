@@ -13,30 +13,29 @@ from pathlib import Path
 
 from tests.server.services import (
     all_jobs,
+    check,
     config,
+    journal,
     known,
     running,
+    simply_die,
     slow,
     submit,
     tiny,
     wait_for,
 )
 
-from shockwave.executors.gangs.folder import JobFolder
 from shockwave.model.events import (
     Event,
     JobCancelled,
     JobFinished,
-    JobProgressed,
     JobStarted,
     JobStopped,
     JobSubmitted,
-    NodeDown,
-    NodeUp,
+    Progressed,
 )
+from shockwave.protocol.paths import JobPaths
 from shockwave.server.service import Service
-from shockwave.server.store import Store
-from shockwave.server.submissions import new_job_id
 
 ROOT = Path(__file__).resolve().parents[2]
 EPOCHS = 8
@@ -61,37 +60,15 @@ def scheduler_process(state_dir: Path) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-def journal(state_dir: Path) -> list[Event]:
-    store = Store(f"sqlite:///{state_dir / 'shockwave.db'}", only_read=True)
-    try:
-        return [event for _, event in store.events()]
-    finally:
-        store.close()
-
-
 def finished(state_dir: Path) -> int:
     return sum(isinstance(event, JobFinished) for event in journal(state_dir))
-
-
-def simply_die(service: Service) -> None:
-    """As SIGKILL would, short of ending the test: nothing is written or told any more."""
-    service._clock.interrupt()
-    service._thread.join()
-    service._recovery.release(stop_jobs=False)
-    service._store.close()
-    service._lock.release()
 
 
 def test_a_scheduler_that_is_killed_loses_no_job_and_counts_no_epoch_twice(
     tmp_path: Path,
 ) -> None:
-    store = Store(f"sqlite:///{tmp_path / 'shockwave.db'}")
-    origin = store.origin_unix(time.time() - 10.0)
-    jobs = [
-        store.add_job(tiny(EPOCHS, 0.25).model_dump_json(), origin + i, None, new_job_id)[0].id
-        for i in range(4)
-    ]
-    store.close()
+    with running(slow(tmp_path)) as service:
+        jobs = [submit(service, tiny(EPOCHS, 0.25)) for _ in range(4)]
     rng = random.Random(4)
     for _ in range(3):
         with scheduler_process(tmp_path) as process:
@@ -108,15 +85,24 @@ def test_a_scheduler_that_is_killed_loses_no_job_and_counts_no_epoch_twice(
     events = journal(tmp_path)
     check_that_no_gpu_was_given_twice(events)
     for job in jobs:
-        folder = JobFolder.of(tmp_path, job).path
+        folder = JobPaths.of(tmp_path, job).path
         assert not (folder / "ran-twice").exists()
         ran = [int(line.split()[1]) for line in (folder / "epochs.log").read_text().splitlines()]
         assert ran == list(range(1, EPOCHS + 1))
         starts = [e.attempt for e in events if isinstance(e, JobStarted) and e.job == job]
         assert starts == list(range(1, len(starts) + 1))
-        done = [e.epochs_done for e in events if isinstance(e, JobProgressed) and e.job == job]
+        done = progress_of(events, job)
         assert done == sorted(done)
         assert done[-1] == EPOCHS
+    assert check(tmp_path) == []
+
+
+def progress_of(events: list[Event], job: str) -> list[float]:
+    """What was told of its epochs, in order."""
+    submitted = [event.job.id for event in events if isinstance(event, JobSubmitted)]
+    handle = submitted.index(job)
+    progress = [event for event in events if isinstance(event, Progressed)]
+    return [float(done) for e in progress for done in e.epochs_done[e.handle == handle]]
 
 
 def check_that_no_gpu_was_given_twice(events: list[Event]) -> None:
@@ -145,36 +131,35 @@ def test_a_running_job_is_adopted_without_a_restart(tmp_path: Path) -> None:
 
 
 def test_what_was_asked_before_the_crash_is_done_after_it(tmp_path: Path) -> None:
-    """Nothing of this has reached the journal: the store remembers it."""
+    """No round has seen any of it: the journal remembers."""
     service = Service(slow(tmp_path, gpus_per_node=1))
     service.start()
     kept, unwanted = submit(service, tiny(name="kept")), submit(service, tiny(name="unwanted"))
-    service.cancel(unwanted)
-    service.drain("n1", resume=False)
+    service.desk.cancel(unwanted)
+    service.desk.drain("n1", resume=False)
     simply_die(service)
-    assert not any(isinstance(event, JobSubmitted) for event in journal(tmp_path))
 
-    again = Service(slow(tmp_path, gpus_per_node=1))
-    again.start()
-    assert "being cancelled" in known(again, unwanted).why.reason
-    simply_die(again)
-    loop = again._loop
-    assert [spec.id for spec in again._inbox.due(float("inf"))] == [kept, unwanted]
-    assert len(again._inbox.requests()) == 2
-    assert loop.state.placer.gpus == 2  # the drain waits for the first round
+    with running(config(tmp_path, gpus_per_node=1)) as again:
+        wait_for(lambda: known(again, kept).state == "finished", "the job")
+        wait_for(lambda: known(again, unwanted).state == "cancelled", "the cancellation")
+        assert [node.state for node in again.desk.nodes()] == ["up", "drained"]
+    starts = [event for event in journal(tmp_path) if isinstance(event, JobStarted)]
+    assert [(start.job, start.placement[0][0]) for start in starts] == [(kept, "n0")]
 
 
 def test_a_drained_node_stays_drained_until_it_is_resumed(tmp_path: Path) -> None:
     settings = config(tmp_path, gpus_per_node=1)
     with running(settings) as service:
-        service.drain("n1", resume=False)
-        wait_for(lambda: any(isinstance(e, NodeDown) for e in journal(tmp_path)), "the drain")
+        service.desk.drain("n1", resume=False)
     with running(settings) as service:
-        assert [node.state for node in service.nodes()] == ["up", "drained"]
-        assert service._loop.state.placer.gpus == 1
-        service.drain("n1", resume=True)
-        wait_for(lambda: any(isinstance(e, NodeUp) for e in journal(tmp_path)), "the return")
-        wait_for(lambda: service.nodes()[1].state == "up", "the node")
+        assert [node.state for node in service.desk.nodes()] == ["up", "drained"]
+        wide = submit(service, tiny(gpus=2))
+        small = submit(service, tiny())
+        wait_for(lambda: known(service, small).state == "finished", "a job on the other node")
+        assert known(service, wide).starts == 0
+        service.desk.drain("n1", resume=True)
+        assert service.desk.nodes()[1].state == "up"
+        wait_for(lambda: known(service, wide).state == "finished", "a job on both nodes")
 
 
 def test_the_cluster_may_change_between_two_starts(tmp_path: Path) -> None:
@@ -184,10 +169,10 @@ def test_the_cluster_may_change_between_two_starts(tmp_path: Path) -> None:
     wait_for(lambda: known(service, job).epochs_done > 0, "some progress")
     simply_die(service)
     with running(config(tmp_path, slots=3)) as again:
-        assert [node.gpus for node in again.nodes()] == [3]
+        assert [node.gpus for node in again.desk.nodes()] == [3]
         gang = submit(again, tiny(gpus=3))
         wait_for(lambda: known(again, gang).state == "finished", "the gang")
         wait_for(lambda: known(again, job).state == "finished", "the job")
         assert known(again, job).preemptions >= 1
-        epochs = JobFolder.of(tmp_path, job).path / "epochs.log"
+        epochs = JobPaths.of(tmp_path, job).path / "epochs.log"
         assert len(epochs.read_text().splitlines()) == 20

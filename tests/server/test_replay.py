@@ -6,6 +6,7 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 from tests.server.services import all_jobs, config, running, submit, tiny, wait_for
@@ -28,10 +29,10 @@ from shockwave.model.errors import InputError, JournalError
 from shockwave.model.events import (
     Event,
     JobFinished,
-    JobProgressed,
     JobStarted,
     JobStopped,
     JobSubmitted,
+    Progressed,
     RegimeChanged,
     RunStarted,
     StopReason,
@@ -113,7 +114,15 @@ STARTED = RunStarted(
     restart_seconds=2.0,
     seed=0,
     version="0",
+    started_unix=1e9,
 )
+
+
+def progressed(time: float, epochs_done: float, index: int, *seconds: float) -> Progressed:
+    """Of the only job: seconds per epoch, productive and held."""
+    epoch_seconds, productive, held = (np.array([value]) for value in seconds)
+    handle, epochs, configuration = np.array([0]), np.array([epochs_done]), np.array([index])
+    return Progressed(time, handle, epochs, configuration, epoch_seconds, productive, held)
 
 
 def live(*more: Event) -> list[Event]:
@@ -122,7 +131,7 @@ def live(*more: Event) -> list[Event]:
         JobSubmitted(10.0, SPEC),
         JobStarted(10.0, "a", (("n0", (0,)),), 1),
         RegimeChanged(11.0, "a", 0, 32),
-        JobProgressed(20.0, "a", 4.0, 32, 2.0, 8.0, 10.0),
+        progressed(20.0, 4.0, 0, 2.0, 8.0, 10.0),
         *more,
     ]
 
@@ -130,7 +139,7 @@ def live(*more: Event) -> list[Event]:
 def test_regimes_and_epoch_times_are_those_that_were_measured() -> None:
     events = live(
         RegimeChanged(20.0, "a", 4, 64),
-        JobProgressed(30.0, "a", 10.0, 64, 1.0, 6.0, 7.0),
+        progressed(30.0, 10.0, 1, 1.0, 6.0, 7.0),
         JobFinished(27.0, "a", 14.0),
     )
     run = recorded_run(events)
@@ -151,7 +160,7 @@ def test_the_cost_of_a_start_is_not_fitted_to_the_result() -> None:
 def test_epoch_times_add_up_to_what_the_job_took() -> None:
     events = live(RegimeChanged(20.0, "a", 4, 64), JobFinished(40.0, "a", 26.0))
     assert recorded_run(events).jobs[0].regimes == (Regime(32, 4, 2.0), Regime(64, 6, 3.0))
-    events = live(JobProgressed(20.0, "a", 10.0, 32, 3.0, 18.0, 20.0), JobFinished(31.0, "a", 52.0))
+    events = live(progressed(20.0, 10.0, 0, 3.0, 18.0, 20.0), JobFinished(31.0, "a", 52.0))
     only = recorded_run(events).jobs[0].regimes
     assert [(regime.configuration, regime.epochs) for regime in only] == [(32, 10)]
     assert only[0].seconds == pytest.approx(52.0)
@@ -212,8 +221,7 @@ def test_a_live_run_is_compared_with_its_simulation(tmp_path: Path) -> None:
 def test_a_journal_file_is_replayed_under_another_policy(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     with FileJournal(path) as file:
-        for event in simulated("las"):
-            file.append(event)
+        file.write(simulated("las"))
     done = runner.invoke(app, [str(path), "--policy", "fifo"])
     assert done.exit_code == 0, done.output
     assert "fifo fed by reactive" in done.output

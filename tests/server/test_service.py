@@ -6,16 +6,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.server.services import all_jobs, config, known, running, slow, submit, tiny, wait_for
+from tests.server.services import (
+    all_jobs,
+    config,
+    journal,
+    known,
+    running,
+    slow,
+    submit,
+    tiny,
+    wait_for,
+)
 
 from shockwave.executors.local import LocalExecutor
 from shockwave.model.errors import ExecutorError, InputError, JournalError
+from shockwave.model.events import SettingsChanged
 from shockwave.model.view import View
 from shockwave.policies.base import Decision
 from shockwave.policies.las import Las
 from shockwave.predict.base import Forecast
-from shockwave.server.execution import site_of
 from shockwave.server.door import Conflict
+from shockwave.server.execution import site_of
 from shockwave.server.service import Service
 
 
@@ -37,15 +48,15 @@ def test_jobs_run_share_and_finish(tmp_path: Path) -> None:
             assert record.submitted < record.started < record.finished
             assert record.nodes == []
             assert record.why.reason.startswith("finished")
-            assert record.why.rho is not None
-            assert record.why.rho > 0
-        log = service.log_file("job-0", 0)
+            assert record.why.ftf is not None
+            assert record.why.ftf > 0
+        log = service.desk.log_file("job-0", 0)
         assert log is not None
         assert "starts at epoch 0" in log.read_text()
-        assert service.log_file("job-0", 1) is None
-        assert service.log_file("../../etc/passwd", 0) is None
-        assert service.tenants()[0].finished == 3
-        assert service.is_ready() == (True, "")
+        assert service.desk.log_file("job-0", 1) is None
+        assert service.desk.log_file("../../etc/passwd", 0) is None
+        assert service.desk.tenants()[0].finished == 3
+        assert service.desk.is_ready() == (True, "")
 
 
 def test_a_job_that_keeps_crashing_fails_and_shows_its_last_lines(tmp_path: Path) -> None:
@@ -62,27 +73,27 @@ def test_a_running_job_is_cancelled(tmp_path: Path) -> None:
     with running(config(tmp_path)) as service:
         job = submit(service, tiny(epochs=1000))
         wait_for(lambda: has(service, job, "running"), "the start")
-        assert "being cancelled" in service.cancel(job).why.reason
+        assert "being cancelled" in service.desk.cancel(job).why.reason
         wait_for(lambda: has(service, job, "cancelled"), "the cancellation")
-        assert service.cancel(job).state == "cancelled"
+        assert service.desk.cancel(job).state == "cancelled"
         other = submit(service, tiny())
         wait_for(lambda: has(service, other, "finished"), "the next job")
         with pytest.raises(Conflict, match="has finished already"):
-            service.cancel(other)
+            service.desk.cancel(other)
 
 
 def test_a_drained_node_is_emptied_and_used_again_when_resumed(tmp_path: Path) -> None:
     with running(config(tmp_path)) as service:
         job = submit(service, tiny(epochs=40))
         wait_for(lambda: has(service, job, "running"), "the start")
-        assert service.drain("n0", resume=False).state == "drained"
+        assert service.desk.drain("n0", resume=False).state == "drained"
         wait_for(lambda: known(service, job).preemptions == 1, "the preemption")
-        assert service.nodes()[0].gpus_busy == 0
-        service.drain("n0", resume=True)
-        wait_for(lambda: service.nodes()[0].state == "up", "the node")
+        assert service.desk.nodes()[0].gpus_busy == 0
+        service.desk.drain("n0", resume=True)
+        wait_for(lambda: service.desk.nodes()[0].state == "up", "the node")
         wait_for(lambda: has(service, job, "finished"), "the end")
         with pytest.raises(InputError, match="no such node"):
-            service.drain("n9", resume=False)
+            service.desk.drain("n9", resume=False)
 
 
 def test_reports_over_http_count_like_those_of_the_job_itself(tmp_path: Path) -> None:
@@ -90,17 +101,17 @@ def test_reports_over_http_count_like_those_of_the_job_itself(tmp_path: Path) ->
         job = submit(service, tiny(epochs=9, seconds=1000.0))
         wait_for(lambda: has(service, job, "running"), "the start")
         epoch = {"event": "epoch", "epoch": 4, "time": 1e9, "seconds": 2.0, "configuration": 1}
-        wait_for(lambda: service._files.reports(job, 1).exists(), "its own first report")
-        service.report(job, 1, [epoch])
+        wait_for(lambda: service.desk._files.reports(job, 1).exists(), "its own first report")
+        service.desk.report(job, 1, [epoch])
         wait_for(lambda: known(service, job).epochs_done == 4, "the progress")
         with pytest.raises(Conflict):
-            service.report(job, 0, [epoch])
+            service.desk.report(job, 0, [epoch])
         with pytest.raises(InputError):
-            service.report(job, 2, [epoch])
-        service.cancel(job)
+            service.desk.report(job, 2, [epoch])
+        service.desk.cancel(job)
         wait_for(lambda: has(service, job, "cancelled"), "the cancellation")
         with pytest.raises(Conflict):
-            service.report(job, 1, [epoch])
+            service.desk.report(job, 1, [epoch])
 
 
 def test_jobs_can_be_stopped_with_the_scheduler(tmp_path: Path) -> None:
@@ -112,7 +123,7 @@ def test_jobs_can_be_stopped_with_the_scheduler(tmp_path: Path) -> None:
     with running(slow(tmp_path, round_seconds=0.25)) as again:
         record = known(again, job)
         assert (record.state, record.preemptions) == ("waiting", 1)
-        again.cancel(job)
+        again.desk.cancel(job)
         wait_for(lambda: has(again, job, "cancelled"), "the cancellation")
 
 
@@ -137,11 +148,11 @@ def test_a_policy_that_fails_costs_rounds_and_nothing_else(
     monkeypatch.setattr(Flaky, "fixed", False)
     with running(config(tmp_path)) as service:
         job = submit(service, tiny())
-        wait_for(lambda: not service.is_ready()[0], "the failure")
-        assert "ZeroDivisionError: a bug" in service.is_ready()[1]
+        wait_for(lambda: not service.desk.is_ready()[0], "the failure")
+        assert "ZeroDivisionError: a bug" in service.desk.is_ready()[1]
         Flaky.fixed = True
         wait_for(lambda: has(service, job, "finished"), "the end")
-        wait_for(lambda: service.is_ready()[0], "readiness")
+        wait_for(lambda: service.desk.is_ready()[0], "readiness")
 
 
 class Clumsy(LocalExecutor):
@@ -175,18 +186,20 @@ def test_a_journal_that_cannot_be_written_stops_orders_not_the_service(
         append = service._store.append
         full = True
 
-        def sometimes(first, events):  # type: ignore[no-untyped-def]
+        def sometimes(*arguments):  # type: ignore[no-untyped-def]
             if full:
                 raise JournalError("disk is full")
-            append(first, events)
+            append(*arguments)
 
+        job = submit(service, tiny(epochs=5))
         monkeypatch.setattr(service._store, "append", sometimes)
-        job = submit(service, tiny())
-        wait_for(lambda: "disk is full" in service.is_ready()[1], "the failure")
-        assert known(service, job).state == "waiting"
+        wait_for(lambda: "disk is full" in service.desk.is_ready()[1], "the failure")
+        with pytest.raises(JournalError, match="disk is full"):
+            submit(service, tiny(name="not-confirmed"))
         full = False
         wait_for(lambda: has(service, job, "finished"), "the end")
         assert known(service, job).starts == 1
+        assert [record.id for record in all_jobs(service)] == [job]
 
 
 # Asking, without a round in between.
@@ -194,16 +207,16 @@ def test_a_journal_that_cannot_be_written_stops_orders_not_the_service(
 
 def test_a_submission_is_kept_under_its_key(tmp_path: Path) -> None:
     with running(slow(tmp_path)) as service:
-        first, is_new = service.submit(tiny(name="a"), "key")
+        first, is_new = service.desk.submit(tiny(name="a"), "key")
         assert is_new
         assert first.state == "waiting"
-        again, is_new = service.submit(tiny(name="a"), "key")
+        again, is_new = service.desk.submit(tiny(name="a"), "key")
         assert not is_new
         assert again.id == first.id
         with pytest.raises(InputError, match="another submission"):
-            service.submit(tiny(name="b"), "key")
+            service.desk.submit(tiny(name="b"), "key")
         with pytest.raises(InputError, match="256"):
-            service.submit(tiny(), "k" * 257)
+            service.desk.submit(tiny(), "k" * 257)
         assert len(all_jobs(service)) == 1
 
 
@@ -220,9 +233,9 @@ def test_a_submission_is_kept_under_its_key(tmp_path: Path) -> None:
 def test_what_could_never_run_is_refused(tmp_path: Path, fields: dict[str, Any], said: str) -> None:
     with running(slow(tmp_path)) as service:
         with pytest.raises(InputError, match=said):
-            service.submit(tiny(**fields), None)
+            service.desk.submit(tiny(**fields), None)
         with pytest.raises(InputError, match="not a folder"):
-            service.submit(tiny().model_copy(update={"workdir": "/nowhere/at/all"}), None)
+            service.desk.submit(tiny().model_copy(update={"workdir": "/nowhere/at/all"}), None)
         assert all_jobs(service) == []
 
 
@@ -231,66 +244,74 @@ def test_pages_and_names(tmp_path: Path) -> None:
         names = ["a", "b", "b", "c", "d"]
         ids = [submit(service, tiny(name=n, tenant=f"t-{n}")) for n in names]
         assert known(service, "a").id == ids[0]
-        assert service.job("b") is None  # two have this name
+        assert service.desk.job("b") is None  # two have this name
         seen: list[str] = []
         after = None
         while True:
-            page, after = service.jobs(states=[], tenant=None, after=after, limit=2)
+            page, after = service.desk.jobs(states=[], tenant=None, after=after, limit=2)
             seen += [record.id for record in page]
             if after is None:
                 break
         assert seen == ids
-        of_b, more = service.jobs(states=["waiting"], tenant="t-b", after=None, limit=2)
+        of_b, more = service.desk.jobs(states=["waiting"], tenant="t-b", after=None, limit=2)
         assert ([record.id for record in of_b], more) == (ids[1:3], None)
-        assert service.jobs(states=["running"], tenant=None, after=None, limit=9) == ([], None)
+        assert service.desk.jobs(states=["running"], tenant=None, after=None, limit=9) == ([], None)
         with pytest.raises(InputError, match="cursor"):
-            service.jobs(states=[], tenant=None, after="j-none", limit=2)
-        assert [record.tenant for record in service.tenants()] == ["t-a", "t-b", "t-c", "t-d"]
-        assert len(service.plan().jobs) == 5
+            service.desk.jobs(states=[], tenant=None, after="j-none", limit=2)
+        assert [record.tenant for record in service.desk.tenants()] == ["t-a", "t-b", "t-c", "t-d"]
+        assert len(service.desk.plan().jobs) == 5
 
 
 def test_a_jobs_token_speaks_for_that_job_only_and_outlives_the_scheduler(tmp_path: Path) -> None:
     with running(slow(tmp_path)) as service:
         mine, other = submit(service, tiny()), submit(service, tiny())
-        token = service._tokens.token(mine)
-        assert service.job_of_token(token) == mine
+        token = service.desk._tokens.token(mine)
+        assert service.desk.job_of_token(token) == mine
         forged = other + token.removeprefix(mine)
-        assert service.job_of_token(forged) is None
-        assert service.job_of_token("") is None
-        assert service.job_of_token("\ud800") is None
-        assert service._command_of(mine).env["SHOCKWAVE_TOKEN"] == token
+        assert service.desk.job_of_token(forged) is None
+        assert service.desk.job_of_token("") is None
+        assert service.desk.job_of_token("\ud800") is None
+        assert service.desk.command_of(mine).env["SHOCKWAVE_TOKEN"] == token
     with running(slow(tmp_path)) as service:
-        assert service.job_of_token(token) == mine
+        assert service.desk.job_of_token(token) == mine
 
 
 def test_events_can_be_followed(tmp_path: Path) -> None:
     with running(config(tmp_path)) as service:
-        first = service.events(after=0, limit=1)
+        first = service.desk.events(after=0, limit=1)
         assert first[0][0] == 1
         assert first[0][1]["kind"] == "run-started"
         submit(service, tiny())
-        assert service.wait_for_events(after=1, timeout_seconds=60.0)
-        assert service.events(after=1, limit=10)[0][1]["kind"] == "job-submitted"
-        assert not service.wait_for_events(after=10**9, timeout_seconds=0.0)
-        assert next(service.journal())["kind"] == "run-started"
+        assert service.desk.wait_for_events(after=1, timeout_seconds=60.0)
+        assert service.desk.events(after=1, limit=10)[0][1]["kind"] == "job-submitted"
+        assert not service.desk.wait_for_events(after=10**9, timeout_seconds=0.0)
+        assert next(service.desk.journal())["kind"] == "run-started"
 
 
 def test_a_second_service_on_the_same_directory_is_refused(tmp_path: Path) -> None:
     with running(slow(tmp_path)), pytest.raises(InputError, match="another scheduler"):
         Service(slow(tmp_path)).start()
     with running(slow(tmp_path)) as service:
-        assert service.is_ready()[0]
+        assert service.desk.is_ready()[0]
 
 
-def test_rounds_of_another_length_need_another_directory(tmp_path: Path) -> None:
-    with running(slow(tmp_path)):
-        pass
-    with pytest.raises(InputError, match="rounds of 3600 s"):
-        Service(config(tmp_path)).start()
+def test_settings_that_changed_hold_from_the_next_start_on(tmp_path: Path) -> None:
+    with running(slow(tmp_path, policy="fifo")) as service:
+        job = submit(service, tiny())
+    with running(config(tmp_path, policy="las", restart_seconds=0.125)) as service:
+        wait_for(lambda: has(service, job, "finished"), "a job that waited for a long round")
+        rounds = [item.round for item in service.desk.rounds(after=-1, limit=100)]
+        assert rounds == sorted(set(rounds))
+    with running(config(tmp_path, policy="las", restart_seconds=0.125)):
+        pass  # nothing changed, so nothing is told
+    changes = [event for event in journal(tmp_path) if isinstance(event, SettingsChanged)]
+    assert [(e.policy, e.round_seconds, e.restart_seconds) for e in changes] == [
+        ("las", 0.25, 0.125)
+    ]
 
 
 def test_a_site_tells_the_schedulers_own_time(tmp_path: Path) -> None:
     with running(slow(tmp_path)) as service:
-        site = site_of(service.config, service._command_of, service.origin_unix, service._clock)
+        site = site_of(service.config, service.desk.command_of, service.origin_unix, service._clock)
         before = service._clock.now()
         assert site.clock() >= service.origin_unix + before

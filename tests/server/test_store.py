@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from shockwave.model.cluster import Node
 from shockwave.model.errors import InputError, JournalError
 from shockwave.model.events import (
     Event,
+    JobChanged,
+    JobFinished,
     JobStarted,
     JobStopped,
     JobSubmitted,
@@ -23,10 +26,12 @@ from shockwave.model.events import (
     StopReason,
 )
 from shockwave.model.job import JobSpec
+from shockwave.server.archive import Archive
+from shockwave.server.facts import JobFacts
 from shockwave.server.lock import StateLock, prepare_state_dir
-from shockwave.server.store import Store, StoreJournal
+from shockwave.server.store import Store
 
-SPEC = JobSpec("j-1", 0.5, 2, 10, (32, 64), (1.5, math.nan), name="a\0b ☃")
+SPEC = JobSpec("j-1", 0.5, 2, 10, (32, 64), (1.5, math.nan), name="☃", model="a\0b")
 EVENTS: list[Event] = [
     NodeUp(0.0, Node("n0", 4)),
     JobSubmitted(1.0, SPEC),
@@ -36,12 +41,12 @@ EVENTS: list[Event] = [
 ]
 
 
-def nothing(_: int, __: object) -> None:
-    """A listener that does not care."""
+def opened(url: str, folder: Path, **options: bool) -> Store:
+    return Store(url, Archive(folder / "archive"), **options)
 
 
-def name_job(number: int) -> str:
-    return f"j-{number}"
+def at(path: Path, **options: bool) -> Store:
+    return opened(f"sqlite:///{path}", path.parent, **options)
 
 
 @pytest.fixture(scope="session")
@@ -75,91 +80,81 @@ def sqlite_path(tmp_path: Path) -> Path:
 
 
 def filled(path: Path) -> None:
-    store = Store(f"sqlite:///{path}")
-    store.append(1, EVENTS)
+    store = at(path)
+    store.append(1, EVENTS, 0, [])
     store.close()
 
 
 # What holds for every database.
 
 
-def test_what_was_flushed_is_read_back_and_nothing_else(url: str) -> None:
-    told: list[tuple[int, int]] = []
-    store = Store(url)
-    journal = StoreJournal(store, lambda first, events: told.append((first, len(events))))
-    for event in EVENTS[:3]:
-        journal.append(event)
-    journal.flush()
-    journal.flush()
-    for event in EVENTS[3:]:
-        journal.append(event)
-    assert store.last_sequence_number() == 3
-    assert told == [(1, 3)]
-    journal.flush()
-    journal.append(EVENTS[0])  # never flushed: a crash would take it
+def test_what_was_written_is_read_back_and_nothing_else(url: str, tmp_path: Path) -> None:
+    store = opened(url, tmp_path)
+    store.append(1, EVENTS[:3], 0, [])
+    assert store.last_event() == (3, 2.0)
+    store.append(4, EVENTS[3:], 1, [])
     store.close()
 
-    again = Store(url)
+    again = opened(url, tmp_path)
     assert [number for number, _ in again.events()] == [1, 2, 3, 4, 5]
     assert repr([event for _, event in again.events()]) == repr(EVENTS)  # nan equals nan there
-    assert told == [(1, 3), (4, 2)]
-    assert again.last_time() == 4.0
+    assert again.last_event() == (5, 4.0)
     assert [number for number, _ in again.records(after=1, limit=2)] == [2, 3]
-    following = StoreJournal(again, nothing)
-    following.append(EVENTS[0])
-    following.flush()
-    assert again.last_sequence_number() == 6
+    assert again.records(after=5, limit=2) == []
     again.close()
 
 
-def test_a_flush_is_all_or_nothing(url: str) -> None:
-    store = Store(url)
-    store.append(1, EVENTS[:3])
+def test_a_write_is_all_or_nothing(url: str, tmp_path: Path) -> None:
+    store = opened(url, tmp_path)
+    store.append(1, EVENTS[:3], 0, [])
     with pytest.raises(JournalError, match="somebody else wrote"):
-        store.append(2, EVENTS)  # 2 and 3 are taken; 4 to 6 must not appear
-    assert store.last_sequence_number() == 3
+        store.append(3, [*EVENTS[3:], JobSubmitted(5.0, replace(SPEC, id="j-2"))], 1, [])
+    assert store.last_event()[0] == 3
+    assert [job.id for job in store.index()[1]] == ["j-1"]
     store.close()
 
 
-def test_a_key_makes_one_job(url: str) -> None:
-    store = Store(url)
-    first, is_new = store.add_job('{"a": 1}', 10.0, "key", name_job)
-    assert is_new
-    assert (first.number, first.id) == (1, "j-1")
-    again, is_new = store.add_job('{"a": 2}', 11.0, "key", name_job)
-    assert not is_new
-    assert again == first
-    other, is_new = store.add_job('{"a": 2}', 12.0, None, name_job)
-    third, _ = store.add_job('{"a": 2}', 12.0, None, name_job)
-    assert (is_new, other.number, third.number) == (True, 2, 3)
-    store.request_cancel("j-2")
-    assert [job.cancel_requested for job in store.jobs()] == [False, True, False]
-    assert store.job("j-2") == store.jobs()[1]
-    assert store.job("j-9") is None
+def test_the_index_has_what_was_submitted_changed_and_ended(url: str, tmp_path: Path) -> None:
+    store = opened(url, tmp_path)
+    other = replace(SPEC, id="j-2", name="other", tenant="b")
+    events: list[Event] = [
+        JobSubmitted(1.0, SPEC, '{"a":1}', "key"),
+        JobSubmitted(1.0, other, '{"a":2}'),
+        JobChanged(2.0, replace(other, tenant="c"), '{"a":3}'),
+    ]
+    done = JobFacts(1, SPEC, 0.0, state="finished")
+    store.append(1, [*events, JobFinished(3.0, "j-1", 1.0)], 0, [done])
+    last, (first, second) = store.index()
+    assert last == 4
+    assert (first.state, second.state) == ("finished", "active")
+    assert (second.tenant, second.submission) == ("c", '{"a":3}')
+    assert store.job_of_key("key") == store.job("j-1") == first
+    assert store.job("j-9") is store.job_of_key("other") is None
+    assert store.ids_of_name("other") == ["j-2"]
+    ended = store.ended_jobs(states=["finished"], tenant=None, after=0, limit=5)
+    assert [repr(facts) for facts in ended] == [repr(done)]
+    assert store.ended_jobs(states=[], tenant="b", after=0, limit=5) == []
+    assert store.ended_jobs(states=[], tenant=None, after=1, limit=5) == []
     store.close()
 
 
-def test_small_facts_are_kept(url: str) -> None:
-    store = Store(url)
+def test_small_facts_are_kept(url: str, tmp_path: Path) -> None:
+    store = opened(url, tmp_path)
+    assert store.started_unix() == 0.0
     assert store.origin_unix(123.25) == 123.25
-    store.set_drained("n0", True)
-    store.set_drained("n1", True)
-    store.set_drained("n0", True)
-    store.set_drained("n1", False)
     store.close()
-    again = Store(url)
-    assert again.origin_unix(999.0) == 123.25
-    assert again.drained() == {"n0"}
+    again = opened(url, tmp_path)
+    assert again.origin_unix(999.0) == again.started_unix() == 123.25
     again.close()
 
 
-def test_a_second_scheduler_on_one_postgresql_is_refused(postgres_url: str) -> None:
-    store = Store(postgres_url)
+def test_a_second_scheduler_on_one_postgresql_is_refused(postgres_url: str, tmp_path: Path) -> None:
+    store = opened(postgres_url, tmp_path)
     with pytest.raises(InputError, match="another scheduler uses this database"):
-        Store(postgres_url)
-    Store(postgres_url, only_read=True).close()
+        opened(postgres_url, tmp_path)
+    opened(postgres_url, tmp_path, only_read=True).close()
     store.close()
-    Store(postgres_url).close()
+    opened(postgres_url, tmp_path).close()
 
 
 def test_a_scheduler_runs_on_postgresql(postgres_url: str, tmp_path: Path) -> None:
@@ -175,13 +170,20 @@ def test_a_scheduler_runs_on_postgresql(postgres_url: str, tmp_path: Path) -> No
 # What can be wrong with one.
 
 
-def test_a_schema_of_another_version_is_refused(sqlite_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "advice"),
+    [("1", "Use the version of shockwave that made it"), ("99", "Use a newer version")],
+)
+def test_a_schema_of_another_version_is_refused(
+    sqlite_path: Path, version: str, advice: str
+) -> None:
     filled(sqlite_path)
     with sqlite3.connect(sqlite_path) as connection:
-        connection.execute("UPDATE meta SET value = '99' WHERE key = 'schema_version'")
+        connection.execute(f"UPDATE meta SET value = '{version}' WHERE key = 'schema_version'")
     connection.close()
-    with pytest.raises(InputError, match="schema version 99"):
-        Store(f"sqlite:///{sqlite_path}")
+    for only_read in (False, True):
+        with pytest.raises(InputError, match=f"schema version {version}, .*{advice}"):
+            at(sqlite_path, only_read=only_read)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +200,7 @@ def test_a_damaged_event_is_named(sqlite_path: Path, damage: str, said: str) -> 
     with sqlite3.connect(sqlite_path) as connection:
         connection.execute(damage)
     connection.close()
-    store = Store(f"sqlite:///{sqlite_path}")
+    store = at(sqlite_path)
     with pytest.raises(JournalError, match=said):
         list(store.events())
     store.close()
@@ -207,15 +209,15 @@ def test_a_damaged_event_is_named(sqlite_path: Path, damage: str, said: str) -> 
 def test_a_file_that_is_no_database_is_named(sqlite_path: Path) -> None:
     sqlite_path.write_bytes(b"not a database at all, but long enough to look like one" * 50)
     with pytest.raises(JournalError, match="not a database"):
-        Store(f"sqlite:///{sqlite_path}")
+        at(sqlite_path)
 
 
 def test_a_torn_write_ahead_log_is_cut_off_at_the_last_whole_transaction(tmp_path: Path) -> None:
     path = tmp_path / "shockwave.db"
-    store = Store(f"sqlite:///{path}")
-    store.append(1, EVENTS[:2])
+    store = at(path)
+    store.append(1, EVENTS[:2], 0, [])
     whole = (tmp_path / "shockwave.db-wal").read_bytes()
-    store.append(3, EVENTS[2:])
+    store.append(3, EVENTS[2:], 1, [])
     torn = (tmp_path / "shockwave.db-wal").read_bytes()[: len(whole) + 700]
     database = path.read_bytes()
     store.close()
@@ -223,39 +225,37 @@ def test_a_torn_write_ahead_log_is_cut_off_at_the_last_whole_transaction(tmp_pat
     elsewhere.mkdir()
     (elsewhere / "shockwave.db").write_bytes(database)
     (elsewhere / "shockwave.db-wal").write_bytes(torn)
-    again = Store(f"sqlite:///{elsewhere / 'shockwave.db'}")
+    again = at(elsewhere / "shockwave.db")
     assert [number for number, _ in again.events()] == [1, 2]
-    again.append(3, EVENTS[2:])
-    assert again.last_sequence_number() == 5
+    again.append(3, EVENTS[2:], 1, [])
+    assert again.last_event()[0] == 5
     again.close()
 
 
 def test_a_full_disk_loses_nothing_that_was_confirmed(sqlite_path: Path) -> None:
-    store = Store(f"sqlite:///{sqlite_path}")
-    journal = StoreJournal(store, nothing)
-    store.append(1, EVENTS[:1])
+    store = at(sqlite_path)
+    store.append(1, EVENTS[:1], 0, [])
     with store._engine.connect() as connection:  # the pool hands out the same one again
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
         connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
     big = JobStopped(1.0, "j-1", 0.0, StopReason.CRASHED, "x" * 500_000)
     with pytest.raises(JournalError, match=r"disk is full\. Free some space"):
-        store.append(2, [big])
-    assert store.last_sequence_number() == 1
+        store.append(2, [big], 0, [])
+    assert store.last_event()[0] == 1
     with store._engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA max_page_count = 1000000")
-    store.append(2, [big])
-    assert store.last_sequence_number() == 2
-    del journal
+    store.append(2, [big], 0, [])
+    assert store.last_event()[0] == 2
     store.close()
 
 
 def test_a_database_that_cannot_be_written_is_named(sqlite_path: Path) -> None:
     filled(sqlite_path)
-    store = Store(f"sqlite:///{sqlite_path}")
+    store = at(sqlite_path)
     with store._engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA query_only = 1")
     with pytest.raises(JournalError, match="readonly database"):
-        store.append(6, EVENTS)
+        store.append(6, EVENTS, 1, [])
     store.close()
 
 
@@ -268,16 +268,18 @@ def test_a_database_that_cannot_be_written_is_named(sqlite_path: Path) -> None:
         ("postgresql://user:secret@127.0.0.1:1/db", "cannot be opened"),
     ],
 )
-def test_a_database_that_cannot_be_used_is_told_without_its_password(url: str, said: str) -> None:
+def test_a_database_that_cannot_be_used_is_told_without_its_password(
+    url: str, said: str, tmp_path: Path
+) -> None:
     with pytest.raises(InputError, match=said) as error:
-        Store(url)
+        opened(url, tmp_path)
     assert "secret" not in str(error.value)
     assert "\n" not in str(error.value)
 
 
 def test_only_a_schedulers_database_can_be_looked_at(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not the database of a scheduler"):
-        Store(f"sqlite:///{tmp_path / 'empty.db'}", only_read=True)
+        at(tmp_path / "empty.db", only_read=True)
 
 
 # The lock of a state directory.

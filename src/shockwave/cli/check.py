@@ -25,10 +25,10 @@ def check(
         from shockwave.server.check import differences
         from shockwave.server.snapshots import Snapshots
 
-        store = open_store(database_url or str(state_dir))
+        store = open_store(database_url or str(state_dir), state_dir / "archive")
         try:
             origin_unix = store.started_unix()
-            snapshots = Snapshots(state_dir / "snapshots", origin_unix)
+            snapshots = Snapshots(state_dir / "snapshots", store)
             last, _ = store.last_event()
             with console.status("reading the journal") as status:
 

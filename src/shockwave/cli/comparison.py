@@ -65,8 +65,9 @@ def comparison_table(rows: Sequence[Summary], title: str, width: int) -> Table:
 
 
 def _unit(rows: Sequence[Summary]) -> tuple[float, str]:
-    """The largest unit in which the longest makespan is at least 2."""
-    longest = max((_mean(row["makespan_seconds"]) or 0.0 for row in rows), default=0.0)
+    """The largest unit in which the longest makespan, or completion time, is at least 2."""
+    keys = ("makespan_seconds", "p99_jct_seconds")
+    longest = max((_mean(row[key]) or 0.0 for row in rows for key in keys), default=0.0)
     return next((unit for unit in _UNITS if longest >= 2 * unit[0]), (1.0, "s"))
 
 

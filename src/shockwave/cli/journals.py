@@ -30,14 +30,17 @@ def events_of(run: str) -> Iterator[Event]:
     return _stored(run)
 
 
-def open_store(run: str) -> Store:
-    """The store of a state directory, a database file or a URL, only to be read."""
+def open_store(run: str, archive: Path | None = None) -> Store:
+    """The store of a state directory, a database file or a URL, only to be read.
+
+    ``archive`` is where its old events are, if not beside the database.
+    """
     from shockwave.server.archive import Archive  # only these need a database driver
     from shockwave.server.store import Store
 
     path = Path(run)
     if "://" in run:
-        return Store(run, Archive(Path("archive")), only_read=True)
+        return Store(run, Archive(archive or Path("archive")), only_read=True)
     if path.is_dir():
         path = path / DATABASE
     if not path.is_file():

@@ -23,11 +23,12 @@ from shockwave.measure.summary import Summary
 from shockwave.model.cluster import Cluster
 from shockwave.model.events import Starts
 from shockwave.model.job import TraceJob
-from shockwave.plan.planner import Solver
+from shockwave.plan.window.planner import Solver
 from shockwave.policies import registry as policies
 from shockwave.predict import registry as predictors
 from shockwave.traces import load
 from shockwave.traces.recipe import is_recipe
+from shockwave.traces.window import Window
 
 _WORTH_A_PROCESS = 3_000  # simulated jobs; starting a process costs about as much
 
@@ -45,6 +46,7 @@ class Run:
     faults: tuple[Fault, ...] = ()
     solver: Solver = "prices"
     journal: Path | None = None  # where to write its events
+    window: Window | None = None  # whose jobs count
     starts: Starts = Starts.ROUNDS
 
 
@@ -99,7 +101,7 @@ def execute(
         )
     wall_seconds = time.perf_counter() - start
     history = fold_history(journal.events)
-    return RunResult(summarize(history, wall_seconds=wall_seconds), history)
+    return RunResult(summarize(history, wall_seconds=wall_seconds, window=run.window), history)
 
 
 def execute_all(

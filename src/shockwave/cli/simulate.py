@@ -25,11 +25,12 @@ from shockwave.model.errors import InputError
 from shockwave.model.events import Starts
 from shockwave.model.files import check_writable
 from shockwave.model.job import TraceJob
-from shockwave.plan.planner import Solver
+from shockwave.plan.window.planner import Solver
 from shockwave.policies import registry as policies
 from shockwave.predict import registry as predictors
 from shockwave.protocol.files import atomic_writer
 from shockwave.traces.recipe import is_recipe
+from shockwave.traces.window import Window
 
 TraceArgument = Annotated[
     str,
@@ -72,6 +73,14 @@ def simulate(
     faults: Annotated[
         Path | None, typer.Option(help="Failures to inject (JSON Lines, see docs).")
     ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(
+            help="Count only jobs that arrive in this part of the trace, such as 0.2,0.8: "
+            "for steady systems, which start empty and never end.",
+            show_default=False,
+        ),
+    ] = None,
     workers: Annotated[
         int | None, typer.Option(help="Processes to use. Default: as many as pay off.", min=1)
     ] = None,
@@ -99,7 +108,10 @@ def simulate(
                 check_writable(path)
         cluster = Cluster.uniform(gpus, gpus_per_node)
         rounds = _rounds(round_seconds, restart_seconds)
+        counted = None if window is None else Window.parse(window)
         jobs = load_jobs(trace, seed)
+        if counted is not None:
+            counted.counts([job.spec.arrival_seconds for job in jobs])
         injected = (
             ()
             if faults is None
@@ -107,20 +119,12 @@ def simulate(
         )
         runs = [
             Run(
-                trace,
-                name,
-                seed + offset,
-                cluster,
-                rounds,
-                predictor,
-                injected,
-                solver,
-                journal,
-                starts,
+                trace, name, seed + offset, cluster, rounds,
+                predictor, injected, solver, journal, counted, starts,
             )
             for name in names
             for offset in range(seeds)
-        ]
+        ]  # fmt: skip
         if explain is not None:
             _tell_story(explain, runs[::seeds], jobs)
             return
@@ -133,7 +137,7 @@ def simulate(
         results = _execute(runs, workers)
         groups = [results[i : i + seeds] for i in range(0, len(results), seeds)]
         rows = [_row(group) for group in groups]
-        title = _title(trace, len(jobs), cluster, seeds)
+        title = _title(trace, len(jobs), cluster, seeds, counted)
         console.print(comparison_table(rows, title, console.width))
         if seeds > 1 and not is_recipe(trace):
             note("The trace is a file: seeds vary only policies that sample, not the workload.")
@@ -200,10 +204,16 @@ def _row(group: list[RunResult]) -> Summary:
     return summaries[0] if len(group) == 1 else aggregate(summaries)
 
 
-def _title(trace: str, jobs: int, cluster: Cluster, seeds: int) -> str:
+def _title(trace: str, jobs: int, cluster: Cluster, seeds: int, window: Window | None) -> str:
     name = trace if is_recipe(trace) else Path(trace).name
     seeded = f", {seeds} seeds (mean ± 95 % interval)" if seeds > 1 else ""
-    return f"{name}: {jobs:,} jobs on {cluster.gpus:,} GPUs ({len(cluster.nodes)} nodes){seeded}"
+    counted = (
+        f", counted if they arrive in {window.start:.0%}-{window.stop:.0%} of the time"
+        if window is not None
+        else ""
+    )
+    where = f"{cluster.gpus:,} GPUs ({len(cluster.nodes)} nodes)"
+    return f"{name}: {jobs:,} jobs on {where}{counted}{seeded}"
 
 
 def _write_json(path: Path, rows: list[Summary]) -> None:

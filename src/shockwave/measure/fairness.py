@@ -151,7 +151,7 @@ def envy_ratios(history: RunHistory) -> Floats:
     and i's ratio is the largest over all j (1 when it has no cause for envy: its own bundle is
     one of those compared). The half round keeps encounters shorter than a round from
     mattering. Up to 1,000 jobs all pairs are compared; beyond, the pairs within eight blocks
-    of 500 jobs, consecutive in submission and evenly spread, and the result holds those jobs.
+    of 500 jobs, consecutive in submission and evenly spread, and all others have ``nan``.
     """
     known = _computed.setdefault(history, {})
     if "envy" not in known:
@@ -164,8 +164,11 @@ def envy_ratios(history: RunHistory) -> Floats:
             after = np.append(firsts[1:], count)
             stops = np.minimum(firsts + ENVY_BLOCK, after)
             blocks = [np.arange(*bounds) for bounds in zip(firsts, stops, strict=True)]
-        known["envy"] = np.concatenate([_envy_within(history, block) for block in blocks])
-        known["envy"].flags.writeable = False
+        envy = np.full(count, np.nan)
+        for block in blocks:
+            envy[block] = _envy_within(history, block)
+        envy.flags.writeable = False
+        known["envy"] = envy
     return known["envy"]
 
 

@@ -2,6 +2,7 @@
 
 Percentiles interpolate linearly between the two nearest order statistics. A metric is
 ``None`` where it does not apply, for instance the gap of a policy that does not plan.
+Figures of jobs can be those of some jobs only, in the company of all others.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from shockwave.measure.fairness import (
 )
 from shockwave.measure.history import RunHistory
 from shockwave.model.job import JobState
-from shockwave.model.view import Floats
+from shockwave.model.view import Bools, Floats
 from shockwave.traces.bounds import makespan_lower_bound
 
 Better = Literal["lower", "higher", "neither"]
@@ -36,7 +37,12 @@ class Metric:
     unit: Literal["seconds", "ratio", "fraction", "count", "GPU-seconds"]
     better: Better
     description: str
-    compute: Callable[[RunHistory], float | None]
+    of: Callable[[RunHistory, Bools], float | None]
+
+    def compute(self, history: RunHistory, counted: Bools | None = None) -> float | None:
+        """The figure, over the jobs that ``counted`` marks (all by default) where it is of jobs."""
+        every = np.ones(len(history.jobs), dtype=np.bool_)
+        return self.of(history, every if counted is None else counted)
 
 
 def _known(values: Floats) -> Floats:
@@ -105,24 +111,50 @@ def planning_seconds(history: RunHistory) -> Floats:
     return seconds[asked] if asked.any() else seconds
 
 
-def _worst_ftf(definition: str) -> Callable[[RunHistory], float | None]:
-    return lambda history: _max(finish_time_fairness(history, definition))
+_Compute = Callable[[RunHistory, Bools], float | None]
 
 
-def _unfair(definition: str) -> Callable[[RunHistory], float | None]:
-    def fraction(history: RunHistory) -> float | None:
-        rho = _known(finish_time_fairness(history, definition))
-        return float((rho > UNFAIR_ABOVE).mean()) if len(rho) else None
-
-    return fraction
-
-
-def _jct(percent: float) -> Callable[[RunHistory], float | None]:
-    return lambda history: _percentile(history.jobs.jct, percent)
+def _of_jobs(
+    values: Callable[[RunHistory], Floats], figure: Callable[[Floats], float | None]
+) -> _Compute:
+    """A figure of the values of the jobs that count."""
+    return lambda history, counted: figure(values(history)[counted])
 
 
-def _count(*states: JobState) -> Callable[[RunHistory], float | None]:
-    return lambda history: int(np.isin(history.jobs.state, states).sum())
+def _of_run(figure: Callable[[RunHistory], float | None]) -> _Compute:
+    """A figure of the whole run, whichever jobs count."""
+    return lambda history, counted: figure(history)
+
+
+def _ftf(definition: str) -> Callable[[RunHistory], Floats]:
+    return lambda history: finish_time_fairness(history, definition)
+
+
+def _unfair(ftf: Floats) -> float | None:
+    known = _known(ftf)
+    return float((known > UNFAIR_ABOVE).mean()) if len(known) else None
+
+
+def _jct(figure: Callable[[Floats], float | None]) -> _Compute:
+    return _of_jobs(lambda history: history.jobs.jct, figure)
+
+
+def _jct_percentile(percent: float) -> _Compute:
+    return _jct(lambda seconds: _percentile(seconds, percent))
+
+
+def _waited(figure: Callable[[Floats], float | None]) -> _Compute:
+    return _of_jobs(lambda history: history.jobs.waited_seconds, figure)
+
+
+def _count(*states: JobState) -> _Compute:
+    return lambda history, counted: int(np.isin(history.jobs.state[counted], states).sum())
+
+
+def _restart_lost_gpu_seconds(history: RunHistory, counted: Bools) -> float:
+    leases = history.leases
+    lost = np.minimum(history.settings.restart_seconds, leases.seconds)
+    return float(np.dot(leases.gpus * counted[leases.job], lost))
 
 
 def _fairness_metrics() -> list[Metric]:
@@ -132,12 +164,12 @@ def _fairness_metrics() -> list[Metric]:
             Metric(
                 f"worst_ftf_{name}", "ratio", "lower",
                 f"Largest finish-time fairness, {name}: {definition.description}",
-                _worst_ftf(name),
+                _of_jobs(_ftf(name), _max),
             ),
             Metric(
                 f"unfair_{name}", "fraction", "lower",
                 f"Share of finished jobs with {name} finish-time fairness above {UNFAIR_ABOVE}",
-                _unfair(name),
+                _of_jobs(_ftf(name), _unfair),
             ),
         ]  # fmt: skip
     return metrics
@@ -149,67 +181,66 @@ METRICS = MappingProxyType(
         for metric in (
             Metric("makespan_seconds", "seconds", "lower",
                    "When the last job finished, from the start of the run",
-                   makespan_seconds),
+                   _of_run(makespan_seconds)),
             Metric("makespan_lower_bound_seconds", "seconds", "neither",
                    "No schedule can finish these jobs on this cluster earlier",
-                   makespan_bound_seconds),
+                   _of_run(makespan_bound_seconds)),
             Metric("mean_jct_seconds", "seconds", "lower",
                    "Mean job completion time: finish less arrival",
-                   lambda history: _mean(history.jobs.jct)),
+                   _jct(_mean)),
             Metric("p50_jct_seconds", "seconds", "lower",
-                   "Half of the jobs completed within this time", _jct(50)),
+                   "Half of the jobs completed within this time", _jct_percentile(50)),
             Metric("p90_jct_seconds", "seconds", "lower",
-                   "90 % of the jobs completed within this time", _jct(90)),
+                   "90 % of the jobs completed within this time", _jct_percentile(90)),
             Metric("p99_jct_seconds", "seconds", "lower",
-                   "99 % of the jobs completed within this time", _jct(99)),
+                   "99 % of the jobs completed within this time", _jct_percentile(99)),
             *_fairness_metrics(),
             Metric("utilization", "fraction", "higher",
                    "Productive GPU-seconds over those available until the last job finished",
-                   utilization),
+                   _of_run(utilization)),
             Metric("occupancy", "fraction", "neither",
                    "GPU-seconds under lease, restarts included, over those available",
-                   occupancy),
+                   _of_run(occupancy)),
             Metric("queueing_mean_seconds", "seconds", "lower",
                    "Mean time that a job was in the system without GPUs",
-                   lambda history: _mean(history.jobs.waited_seconds)),
+                   _waited(_mean)),
             Metric("queueing_max_seconds", "seconds", "lower",
                    "Longest time that a job was in the system without GPUs",
-                   lambda history: _max(history.jobs.waited_seconds)),
+                   _waited(_max)),
             Metric("restarts", "count", "lower",
                    "How often a job was started again after it had lost its GPUs",
-                   lambda history: int(history.jobs.restarts.sum())),
+                   lambda history, counted: int(history.jobs.restarts[counted].sum())),
             Metric("restart_lost_gpu_seconds", "GPU-seconds", "lower",
                    "GPU time without progress after starts, first starts included",
-                   lambda history: history.restart_lost_gpu_seconds),
+                   _restart_lost_gpu_seconds),
             Metric("envy_max", "ratio", "lower",
                    "Largest envy: what the job would have got with the GPUs of the job it envies "
                    "most, over what it got",
-                   lambda history: _max(envy_ratios(history))),
+                   _of_jobs(envy_ratios, _max)),
             Metric("envy_mean", "ratio", "lower",
                    "Mean over jobs of the envy towards the job that each envies most",
-                   lambda history: _mean(envy_ratios(history))),
+                   _of_jobs(envy_ratios, _mean)),
             Metric("jain_index", "ratio", "higher",
                    "Jain's index of 1 / egalitarian finish-time fairness: 1 when all jobs were "
                    "served equally well",
-                   lambda history: jain_index(
-                       1.0 / finish_time_fairness(history, "egalitarian"))),
+                   _of_jobs(_ftf("egalitarian"), lambda ftf: jain_index(1.0 / ftf))),
             Metric("rounds", "count", "neither", "Rounds until the run ended",
-                   lambda history: history.rounds),
+                   _of_run(lambda history: history.rounds)),
             Metric("spanning_gangs", "count", "lower",
                    "Starts in which a gang spanned nodes although one node could have held it",
-                   lambda history: int(history.decisions.spanning.sum())),
+                   _of_run(lambda history: int(history.decisions.spanning.sum()))),
             Metric("plan_seconds_mean", "seconds", "lower",
                    "Mean wall-clock time of a decision, where one had to be taken",
-                   lambda history: _mean(planning_seconds(history))),
+                   _of_run(lambda history: _mean(planning_seconds(history)))),
             Metric("plan_seconds_p95", "seconds", "lower",
                    "95 % of the decisions took at most this long",
-                   lambda history: _percentile(planning_seconds(history), 95)),
+                   _of_run(lambda history: _percentile(planning_seconds(history), 95))),
             Metric("plan_seconds_max", "seconds", "lower",
                    "The slowest decision",
-                   lambda history: _max(planning_seconds(history))),
+                   _of_run(lambda history: _max(planning_seconds(history)))),
             Metric("plan_gap_max", "fraction", "lower",
                    "How far from optimal the worst plan can be at most, relative",
-                   lambda history: _max(history.decisions.gap)),
+                   _of_run(lambda history: _max(history.decisions.gap))),
             Metric("finished_jobs", "count", "higher", "Jobs that finished",
                    _count(JobState.FINISHED)),
             Metric("failed_jobs", "count", "lower", "Jobs that were given up",

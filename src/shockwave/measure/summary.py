@@ -9,6 +9,7 @@ from typing import Any
 from shockwave.measure.history import RunHistory
 from shockwave.measure.metrics import METRICS
 from shockwave.model.errors import InputError
+from shockwave.traces.window import Window
 
 # The record that others rely on: these keys, in this order, before everything else.
 RECORD_KEYS = (
@@ -32,13 +33,19 @@ def summarize(
     policy: str | None = None,
     trace: str | None = None,
     wall_seconds: float | None = None,
+    window: Window | None = None,
 ) -> Summary:
     """All metrics of a run, JSON types only, ``None`` where a figure does not apply.
 
     ``policy`` and ``trace`` default to what the journal says. Of one journal the record is
     always the same; ``wall_seconds``, which no journal holds, is passed in.
+
+    With a ``window`` the figures of jobs are those of the jobs that arrive in it, although all
+    others were there too, and there is no makespan: the end of the trace is not of the window.
+    Raises :class:`InputError` where no job arrives in it.
     """
     settings = history.settings
+    counted = None if window is None else window.counts(history.jobs.arrival)
     figures: Summary = {
         "policy": settings.policy if policy is None else policy,
         "trace": settings.trace if trace is None else trace,
@@ -46,7 +53,9 @@ def summarize(
         "gpus": history.gpus,
         "wall_seconds": wall_seconds,
     }
-    figures |= {name: metric.compute(history) for name, metric in METRICS.items()}
+    figures |= {name: metric.compute(history, counted) for name, metric in METRICS.items()}
+    if window is not None:
+        figures |= dict.fromkeys(("makespan_seconds", "makespan_lower_bound_seconds"))
     record = {key: figures.pop(key) for key in RECORD_KEYS}
     record |= figures
     record["restarts_by_reason"] = dict(history.restart_reasons)
@@ -55,6 +64,8 @@ def summarize(
         "seed": settings.seed,
         "round_seconds": settings.round_seconds,
         "restart_seconds": settings.restart_seconds,
+        "window": None if window is None else [window.start, window.stop],
+        "counted_jobs": len(history.jobs) if counted is None else int(counted.sum()),
     }
     return record
 
@@ -77,7 +88,7 @@ def aggregate(summaries: Sequence[Mapping[str, Any]]) -> Summary:
         )
     traces = sorted({str(summary["trace"]) for summary in summaries})
     record: Summary = {"policy": policies[0], "trace": ", ".join(traces), "runs": len(summaries)}
-    settings = ("seed", "round_seconds", "restart_seconds")
+    settings = ("seed", "round_seconds", "restart_seconds", "window")
     for key in dict.fromkeys(key for summary in summaries for key in summary):
         values = [summary.get(key) for summary in summaries]
         numbers = [
@@ -87,6 +98,7 @@ def aggregate(summaries: Sequence[Mapping[str, Any]]) -> Summary:
         ]
         if key not in settings and (numbers or all(value is None for value in values)):
             record[key] = _mean_and_interval(numbers) if numbers else None
+    record["window"] = summaries[0].get("window")
     return record
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 
 from shockwave.model.view import Bools, Floats, Ints, View
 from shockwave.plan.explain import Explanation
-from shockwave.plan.planner import Solver
+from shockwave.plan.window.planner import Solver
 from shockwave.predict.base import Forecast
 
 

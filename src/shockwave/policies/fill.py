@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from shockwave.model.view import Floats, Ints, View
-from shockwave.plan.packing import first_fit
+from shockwave.plan.fitting import first_fit
 
 
 def fill(order: Ints, gpus: Ints, capacity: int) -> Ints:

@@ -7,7 +7,7 @@ the policy's and whose value is the class, e.g. ``my-policy = "my_package:MyPoli
 from __future__ import annotations
 
 from shockwave.model.registry import Registry
-from shockwave.plan.planner import Solver
+from shockwave.plan.window.planner import Solver
 from shockwave.policies.base import Policy, PolicyOptions
 
 POLICIES = Registry(

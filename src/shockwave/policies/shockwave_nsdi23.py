@@ -1,19 +1,26 @@
 """Shockwave as published (NSDI '23): Nash social welfare over a window of rounds.
 
 The faithful formulation, solved by prices instead of a commercial solver: the piecewise
-log of predicted progress, weights that grow with the projected unfairness, a makespan term
-of fixed weight, and a plan that is followed until the set of jobs changes.
+log of predicted progress, weights that grow with the projected unfairness, a makespan term,
+and a plan that is followed until the set of jobs changes.
+
+The original sets the weight of the makespan anew for every trace, over eight orders of
+magnitude. Here it follows from the market: a second of makespan costs what all GPUs cost for a
+second, at the price that would clear the window if only progress counted. Prices grow and fall
+with the number of jobs, with their weights and with what they are about to lose, and so does
+what the end of everybody is worth beside it.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, Self
 
 import numpy as np
 
 from shockwave.model.view import Bools, Floats, Ints, View
 from shockwave.plan.explain import Explanation, expected_starts, first_bids
-from shockwave.plan.market import (
+from shockwave.plan.window.market import (
     PiecewiseLog,
     budgets,
     fairness_weights,
@@ -21,9 +28,9 @@ from shockwave.plan.market import (
     progress_fractions,
     window_values,
 )
-from shockwave.plan.planner import Solver, solve
-from shockwave.plan.program import Program
-from shockwave.plan.window import WindowPlan
+from shockwave.plan.window.planner import Solver, clearing_price, solve
+from shockwave.plan.window.program import Program
+from shockwave.plan.window.schedule import WindowPlan
 from shockwave.policies.base import Decision, Policy, PolicyOptions
 from shockwave.policies.fill import fill, largest_first
 from shockwave.policies.memory import PerJob
@@ -34,34 +41,37 @@ FUTURES = 16  # sampled trajectories that utilities are the expectation over
 UNFAIRNESS_EXPONENT = 12.0
 LAST_ROUND_EXPONENT = 100.0  # for jobs with less than a round to go
 HIGHEST_WEIGHT = 1e12
-MAKESPAN_WEIGHT = 3e-4  # welfare (a mean over jobs) per second of makespan
 LATEST_TARGET_SHARE = 0.1  # the rest is the mean over the job's life so far
 
 
 class FairFinish:
-    """The finish time each job is held against: its fair finish, averaged over its life.
+    """How long each job may take to be treated fairly, averaged over its life.
 
-    ``arrival + X * contention``, re-estimated whenever the set of jobs changed, and 0.9 of
-    the time-weighted mean of all estimates plus 0.1 of the latest one.
+    ``X * contention`` seconds from its arrival, re-estimated whenever the set of jobs changed:
+    0.9 of the time-weighted mean of all estimates plus 0.1 of the latest one.
     """
 
     def __init__(self) -> None:
         self._latest = PerJob()
         self._since = PerJob()
+        self._first = PerJob()
         self._sum = PerJob()
 
     def update(self, view: View, forecast: Forecast) -> None:
         handle = view.handle
         contention = max(1.0, len(view) / view.gpus_total)
         total = view.productive_seconds + forecast.remaining_seconds
+        first = self._first.get(handle)
+        self._first.set(handle, np.where(np.isnan(first), view.now, first))
         self._sum.set(handle, self._integral(view))
-        self._latest.set(handle, view.arrival + total * contention)
+        self._latest.set(handle, total * contention)
         self._since.set(handle, np.full(len(view), view.now))
 
-    def target(self, view: View) -> Floats:
+    def allowed_seconds(self, view: View) -> Floats:
+        """[job] the fair completion time, counted from the arrival."""
         latest = self._latest.get(view.handle)
-        mean = np.where(view.elapsed > 0, self._integral(view) / np.maximum(view.elapsed, 1e-9), 0)
-        mean = np.where(mean > 0, mean, latest)
+        seen = view.now - self._first.get(view.handle)
+        mean = np.where(seen > 0, self._integral(view) / np.maximum(seen, 1e-9), latest)
         return (1 - LATEST_TARGET_SHARE) * mean + LATEST_TARGET_SHARE * latest
 
     def _integral(self, view: View) -> Floats:
@@ -84,6 +94,7 @@ class ShockwaveNsdi23(Policy):
         self._plan: WindowPlan | None = None
         self._values: Floats = np.empty((0, 0))
         self._first_round = 0
+        self._plans = 0
 
     @classmethod
     def configured(cls, options: PolicyOptions) -> Self:
@@ -117,31 +128,33 @@ class ShockwaveNsdi23(Policy):
         seconds = productive_seconds(
             WINDOW_ROUNDS, view.round_seconds, view.restart_seconds, view.running
         )
-        futures = forecast.sample(FUTURES, np.random.default_rng([self._seed, view.round]))
+        futures = forecast.sample(FUTURES, np.random.default_rng([self._seed, self._plans]))
         fractions = progress_fractions(futures, view.epochs_done, view.epochs, seconds)
         bid = budgets(view.weight) * self._weights(view, remaining)
         self._values = window_values(fractions, bid, log=PiecewiseLog.nsdi23())
-        program = Program.from_values(
+        progress = Program.from_values(
             self._values,
             view.gpus,
             view.gpus_total,
             remaining_seconds=remaining,
             round_seconds=view.round_seconds,
-            makespan_weight=MAKESPAN_WEIGHT,
             horizon_floor_seconds=float((view.gpus * remaining).sum()) / view.gpus_total
             - WINDOW_ROUNDS * view.round_seconds,
         )
+        gpu_second = float(clearing_price(progress)[0]) / view.round_seconds
+        program = replace(progress, makespan_weight=gpu_second * view.gpus_total)
         self._plan = solve(program, solver=self._solver, running=view.running)
         self._planned = view.handle
         self._first_round = view.round
+        self._plans += 1
 
     def _weights(self, view: View, remaining: Floats) -> Floats:
         share = min(1.0, view.gpus_total / len(view))
-        allowed = self._fair_finish.target(view) - view.arrival
-        rho = (view.elapsed + remaining / share) / np.maximum(allowed, 1e-9)
+        allowed = self._fair_finish.allowed_seconds(view)
+        rho_themis = (view.elapsed + remaining / share) / np.maximum(allowed, 1e-9)
         nearly_done = remaining < view.round_seconds
         exponent = np.where(nearly_done, LAST_ROUND_EXPONENT, UNFAIRNESS_EXPONENT)
-        return fairness_weights(rho, exponent, lowest=1.0, highest=HIGHEST_WEIGHT)
+        return fairness_weights(rho_themis, exponent, lowest=1.0, highest=HIGHEST_WEIGHT)
 
     def _explain(
         self, view: View, forecast: Forecast, schedule: Bools, plan: WindowPlan
@@ -163,5 +176,5 @@ class ShockwaveNsdi23(Policy):
             finish_low=low,
             finish=middle,
             finish_high=high,
-            fair_finish=self._fair_finish.target(view),
+            fair_finish=view.arrival + self._fair_finish.allowed_seconds(view),
         )

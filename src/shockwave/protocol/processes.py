@@ -55,6 +55,11 @@ def is_same(pid: int, ticks: int) -> bool:
     return start_ticks(pid) == ticks
 
 
+def processes() -> list[int]:
+    """All living processes."""
+    return [pid for pid, _ in _living()]
+
+
 def children(parent: int) -> list[int]:
     """The living processes whose parent is ``parent``."""
     return [pid for pid, fields in _living() if int(fields[_PARENT]) == parent]

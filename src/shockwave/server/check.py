@@ -12,8 +12,7 @@ from shockwave.engine.state import SchedulerState
 from shockwave.model.events import JobChanged, JobSubmitted
 from shockwave.server import facts as facts_module
 from shockwave.server.projection import Projection
-from shockwave.server.recovery import fold
-from shockwave.server.snapshots import Snapshots
+from shockwave.server.snapshots import Snapshot, Snapshots
 from shockwave.server.store import Store, indexed
 
 _SHOWN = 120  # characters of a value
@@ -27,19 +26,25 @@ def differences(
 ) -> Iterator[str]:
     """What is not as the journal says, a line each.
 
-    Compared are the state and the projection that a restart would begin with, and every row of
-    the index of jobs. Raises :class:`JournalError` where the journal itself is damaged.
+    Compared are the state and the projection that a restart from each of the snapshots would
+    begin with, and every row of the index of jobs. A scheduler may be running: it is about what
+    there was when this began. Raises :class:`JournalError` where the journal itself is damaged.
     """
-    state, projection, rows = _rebuilt(store, origin_unix, on_progress)
-    restored_state, restored_projection = fold(store, snapshots, origin_unix)
+    last, index = store.index()
+    state, projection, rows = _rebuilt(store, origin_unix, last, on_progress)
     document, arrays = to_document(state)
-    restored, restored_arrays = to_document(restored_state)
-    yield from _unlike("state", document, restored)
-    for name, column in arrays.items():
-        if not np.array_equal(column, restored_arrays[name], equal_nan=column.dtype.kind == "f"):
-            yield f"state: column {name} differs"
-    yield from _unlike("projection", projection.dump(), restored_projection.dump())
-    for job in store.index():
+    for path, found in snapshots.all(last):
+        if isinstance(found, Exception):
+            yield f"{path.name}: cannot be used: {found}"
+            continue
+        restored, restored_arrays = to_document(_followed(store, found, last)[0])
+        yield from _unlike(f"{path.name}: state", document, restored)
+        for name, column in arrays.items():
+            same_nan = column.dtype.kind == "f"
+            if not np.array_equal(column, restored_arrays[name], equal_nan=same_nan):
+                yield f"{path.name}: state: column {name} differs"
+        yield from _unlike(f"{path.name}: projection", projection.dump(), found[1].dump())
+    for job in index:
         expected = rows.pop(job.id, None)
         if expected is None:
             yield f"index: job {job.id} is in no event"
@@ -50,12 +55,25 @@ def differences(
     yield from (f"index: job {job} is missing" for job in rows)
 
 
+def _followed(store: Store, snapshot: Snapshot, last: int) -> Snapshot:
+    """The snapshot, brought up to the last event."""
+    state, projection = snapshot
+    for number, event in store.events(projection.sequence_number):
+        if number > last:
+            break
+        state.apply(event)
+        projection.apply(event)
+    return state, projection
+
+
 def _rebuilt(
-    store: Store, origin_unix: float, on_progress: Callable[[int], None]
+    store: Store, origin_unix: float, last: int, on_progress: Callable[[int], None]
 ) -> tuple[SchedulerState, Projection, dict[str, dict[str, Any]]]:
     state, projection = SchedulerState(), Projection(origin_unix)
     rows: dict[str, dict[str, Any]] = {}
     for number, event in store.events():
+        if number > last:
+            break
         state.apply(event)
         projection.apply(event)
         if isinstance(event, JobSubmitted):
@@ -74,7 +92,7 @@ def _rebuilt(
 
 
 def _unlike(what: str, expected: dict[str, Any], found: dict[str, Any]) -> Iterator[str]:
-    for name in expected.keys() | found.keys():
+    for name in sorted(expected.keys() | found.keys()):
         if expected.get(name) != found.get(name):
             yield _difference(f"{what}: {name}", expected.get(name), found.get(name))
 

@@ -167,7 +167,7 @@ class Projection:
         if facts is not None:
             first = facts.started_unix
             if event.attempt > 1:
-                reason = facts.last_stop or "moved"
+                reason = facts.last_stop
                 self.restarts[reason] = self.restarts.get(reason, 0) + 1
             self._update(
                 event.job,

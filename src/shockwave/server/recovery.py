@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from shockwave.engine.feed import OpenDoor
 from shockwave.engine.log import Log
@@ -57,18 +57,16 @@ class Restored:
 
 
 def fold(
-    store: Store, snapshots: Snapshots | None, origin_unix: float
+    store: Store, snapshots: Snapshots, origin_unix: float
 ) -> tuple[SchedulerState, Projection]:
     """State and projection of the last event: the newest good snapshot and the events after it.
 
-    Without ``snapshots`` from the first event on. Raises :class:`JournalError` where the
-    journal is damaged.
+    Raises :class:`JournalError` where the journal is damaged.
     """
     last, _ = store.last_event()
-    found = None if snapshots is None else snapshots.newest(last)
-    state, projection = found or (SchedulerState(), Projection(origin_unix))
-    if projection.sequence_number < store.archive.last and found is not None:
-        logger.warning("reading archived events: the newest usable snapshot is old")
+    state, projection = snapshots.newest(last) or (SchedulerState(), Projection(origin_unix))
+    if projection.sequence_number < store.archive.last:
+        logger.warning("reading archived events: there is no newer snapshot that can be used")
     for _, event in store.events(projection.sequence_number):
         if state.run is None and not isinstance(event, RunStarted):
             raise JournalError(
@@ -187,7 +185,7 @@ class Recovery:
             version=__version__,
             starts=config.starts,
         )
-        names = [name for name in SettingsChanged.__dataclass_fields__ if name != "time"]
+        names = [field.name for field in fields(SettingsChanged) if field.name != "time"]
         if any(getattr(wanted, name) != getattr(run, name) for name in names):
             log.emit(wanted)
 

@@ -77,7 +77,7 @@ class Service:
         self.origin_unix = self._store.origin_unix(time.time())
         _, last_seconds = self._store.last_event()
         self._clock = RealClock(self.origin_unix, not_before=last_seconds)
-        self._snapshots = Snapshots(self.config.state_dir / "snapshots", self.origin_unix)
+        self._snapshots = Snapshots(self.config.state_dir / "snapshots", self._store)
         self._archived_at = -_ARCHIVE_EVERY_SECONDS
         self.desk = Desk(
             executor=self.config.executor,
@@ -100,6 +100,8 @@ class Service:
 
     def _restore(self) -> None:
         with self.desk.restoring():
+            if self._out_of_step:
+                self._now.log.close()
             self._now: Restored = self._recovery.restore()
             self._snapshot_at = self._now.board.sequence_number
             self.desk.attach(self._now.log, self._now.board)
@@ -145,7 +147,6 @@ class Service:
     def _get_back_in_step(self) -> None:
         """After a failure nobody knows what was carried out, except for the journal."""
         try:
-            self._now.log.close()
             self._restore()
             self._out_of_step = False
         except Exception as error:
@@ -168,14 +169,17 @@ class Service:
             with self._now.log.at_rest(), self._now.board.projection() as projection:
                 self._snapshots.save(self._now.log.state, projection)
                 self._snapshot_at = projection.sequence_number
-            self._archive_old_events()
+            if not at_end:
+                self._archive_old_events()
 
     def _archive_old_events(self) -> None:
+        """One file at a time, because rounds wait for it; the rest follows the next snapshots."""
         seconds = self._clock.now()
         if seconds - self._archived_at >= _ARCHIVE_EVERY_SECONDS:
-            self._archived_at = seconds
             before = seconds - self.config.journal_days * 86_400.0
-            self._store.archive_events(before, self._snapshots.oldest_event())
+            oldest = self._snapshots.oldest_event()
+            if not self._store.archive_events(before, oldest, most_segments=1):
+                self._archived_at = seconds
 
     def stop(self, *, stop_jobs: bool | None = None) -> None:
         """End scheduling. Jobs run on, to be adopted at the next start, unless told otherwise."""

@@ -10,7 +10,9 @@ events that say so. ``shockwave check`` rebuilds it and compares.
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -50,6 +52,7 @@ _jobs = sa.Table(
     sa.Column("key", sa.String(300), unique=True),
     sa.Column("submission", sa.Text, nullable=False),
     sa.Column("facts", sa.Text),  # of a job that has ended
+    sa.Index("jobs_by_state", "state", "number"),
 )
 _events = sa.Table(
     "events",
@@ -87,16 +90,17 @@ class Store:
     def __init__(self, url: str, archive: Archive, *, only_read: bool = False) -> None:
         self.where = shown_url(url)
         self.archive = archive
+        self._only_read = only_read
         self._engine = connect(url)
         self._writing = threading.Lock()
         self._lock: sa.Connection | None = None
         try:
-            self._open(only_read)
+            self._open()
         except BaseException:
             self.close()
             raise
 
-    def _open(self, only_read: bool) -> None:
+    def _open(self) -> None:
         try:
             self._engine.connect().close()
         except sa.exc.DBAPIError as error:
@@ -110,14 +114,14 @@ class Store:
                 hint="Check database_url, and that the server runs",
             ) from error
         with clear_errors(self.where):
-            if not only_read:
+            if not self._only_read:
                 self._lock = lock_database(self._engine, self.where)
             is_new = not sa.inspect(self._engine).has_table(_meta.name)
-            if is_new and only_read:
+            if is_new and self._only_read:
                 raise InputError("not the database of a scheduler", source=self.where)
             if not is_new:
                 self._check_version()
-            if not only_read:
+            if not self._only_read:
                 _metadata.create_all(self._engine)
                 self.remember("schema_version", str(SCHEMA_VERSION))
 
@@ -212,17 +216,18 @@ class Store:
             texts = connection.execute(wanted).scalars().all()
         return [facts_module.from_json(text) for text in texts]
 
-    def index(self, after: int = 0) -> Iterator[IndexedJob]:
-        """All rows of the index, in order of submission."""
-        while True:
-            wanted = sa.select(_jobs).where(_jobs.c.number > after).order_by(_jobs.c.number)
-            with clear_errors(self.where), self._engine.connect() as connection:
-                rows = connection.execute(wanted.limit(_BATCH)).all()
-            for row in rows:
-                yield IndexedJob(*row)
-            if len(rows) < _BATCH:
-                return
-            after = rows[-1].number
+    def index(self) -> tuple[int, list[IndexedJob]]:
+        """The last event, and all rows of the index as they were then."""
+        newest = sa.select(sa.func.max(_events.c.seq).label("seq")).subquery()
+        wanted = (
+            sa.select(newest.c.seq, _jobs)
+            .select_from(newest.outerjoin(_jobs, sa.true()))
+            .order_by(_jobs.c.number)
+        )  # one statement, because a scheduler may be writing
+        with clear_errors(self.where), self._engine.connect() as connection:
+            rows = connection.execute(wanted).all()
+        jobs = [IndexedJob(*row[1:]) for row in rows if row.number is not None]
+        return self.archive.last if rows[0].seq is None else int(rows[0].seq), jobs
 
     # The journal.
 
@@ -231,7 +236,10 @@ class Store:
         wanted = sa.select(_events.c.seq, _events.c.time).order_by(_events.c.seq.desc()).limit(1)
         with clear_errors(self.where), self._engine.connect() as connection:
             row = connection.execute(wanted).one_or_none()
-        return (self.archive.last, 0.0) if row is None else (int(row.seq), float(row.time))
+        if row is not None:
+            return int(row.seq), float(row.time)
+        last = self.archive.last
+        return last, max((event.time for _, event in self.events(last - 1)), default=0.0)
 
     def append(
         self, first: int, events: Sequence[Event], jobs_before: int, ended: Sequence[JobFacts]
@@ -273,15 +281,14 @@ class Store:
 
     def records(self, after: int, limit: int) -> list[tuple[int, dict[str, Any]]]:
         """Up to ``limit`` events with numbers above ``after``, as JSON types."""
-        found: list[tuple[int, dict[str, Any]]] = []
-        if after < self.archive.last:
-            for number, line in self.archive.lines(after):
-                found.append((number, json.loads(line)))
-                if len(found) == limit:
-                    return found
-            after = self.archive.last
-        rows = self._rows(after, limit - len(found))
-        return found + [(number, json.loads(record)) for number, record in rows]
+        lines = itertools.islice(self._lines(after, min(limit, _BATCH)), max(limit, 0))
+        return [(number, json.loads(line)) for number, line in lines]
+
+    def line(self, number: int) -> bytes | None:
+        """One event as it is stored."""
+        for found, line in self._lines(number - 1, 1):
+            return line.rstrip(b"\n") if found == number else None
+        return None
 
     def events(self, after: int = 0) -> Iterator[tuple[int, Event]]:
         """The journal from a number on. Raises :class:`JournalError` that names what is damaged."""
@@ -294,11 +301,20 @@ class Store:
             yield number, event_of_line(line, f"{self.where}, event {number}")
             last = number
 
-    def _lines(self, after: int) -> Iterator[tuple[int, bytes]]:
-        if after < self.archive.last:
-            yield from self.archive.lines(after)
-            after = self.archive.last
-        while rows := self._rows(after, _BATCH):
+    def _lines(self, after: int, batch: int = _BATCH) -> Iterator[tuple[int, bytes]]:
+        """Events move to the archive while somebody reads: what is gone here is there."""
+        while True:
+            if after < self.archive.last:
+                yield from self.archive.lines(after)
+                after = self.archive.last
+            rows = self._rows(after, batch)
+            if not rows or rows[0][0] != after + 1:
+                if self._only_read:
+                    self.archive.refresh()
+                if after < self.archive.last:
+                    continue
+            if not rows:
+                return
             for number, record in rows:
                 yield number, record.encode()
             after = rows[-1][0]
@@ -321,7 +337,8 @@ class Store:
             while low < high:  # numbers grow with time, so the first one can be searched for
                 middle = (low + high) // 2
                 wanted = sa.select(_events.c.time).where(_events.c.seq == middle + 1)
-                if connection.execute(wanted).scalar_one() < seconds:
+                time = connection.execute(wanted).scalar_one_or_none()
+                if time is None or time < seconds:  # None: archived a moment ago
                     low = middle + 1
                 else:
                     high = middle
@@ -333,15 +350,18 @@ class Store:
             event_of_line(row.record.encode(), f"{self.where}, event {row.seq}") for row in rows
         ]
 
-    def archive_events(self, before_seconds: float, up_to: int) -> int:
+    def archive_events(
+        self, before_seconds: float, up_to: int, most_segments: float = math.inf
+    ) -> int:
         """Moves events older than a time, and numbered ``up_to`` at most, to the archive.
 
-        Returns how many. Interrupted at any point it loses nothing: events are deleted here
-        when their file is complete, and read from there as soon as it is.
+        Returns how many, no more than fill ``most_segments`` files. Interrupted at any point it
+        loses nothing: events are deleted here when their file is complete, and read from there
+        as soon as it is.
         """
         self._forget_archived()
         moved = 0
-        while True:
+        while moved < most_segments * self.archive.segment_events:
             wanted = (
                 sa.select(_events.c.seq, _events.c.record)
                 .where(
@@ -355,10 +375,11 @@ class Store:
             with clear_errors(self.where), self._engine.connect() as connection:
                 rows = connection.execute(wanted).all()
             if len(rows) < self.archive.segment_events:
-                return moved
+                break
             self.archive.add(int(rows[0].seq), [str(row.record) for row in rows])
             self._forget_archived()
             moved += len(rows)
+        return moved
 
     def _forget_archived(self) -> None:
         with self._writing, clear_errors(self.where), self._engine.begin() as connection:

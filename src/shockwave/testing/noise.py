@@ -1,19 +1,15 @@
-"""Ways to disturb a workload, to see how a scheduler bears it.
+"""Predictions that are wrong, to see how a scheduler bears it.
 
-Real predictions are off, profiles were measured on other machines, jobs come in bursts,
-and users declare numbers of epochs that they do not keep. The truth stays what it is:
-only what a scheduler gets to know is disturbed, or when the jobs come.
+How the workload itself can be disturbed is in :mod:`shockwave.traces.disturb`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
-from shockwave.model.job import TraceJob
 from shockwave.model.view import Floats, Ints, View
 from shockwave.predict.base import FinishedJob, Forecast, Predictor, Trajectories
 
@@ -63,47 +59,3 @@ class _ScaledForecast(Forecast):
     def sample(self, count: int, rng: np.random.Generator) -> Trajectories:
         futures = self._base.sample(count, rng)
         return Trajectories(futures.epochs, futures.seconds * self._factor[None, :, None])
-
-
-def wrong_profiles(
-    jobs: Sequence[TraceJob], spread: float, rng: np.random.Generator
-) -> list[TraceJob]:
-    """Every declared epoch time off by a factor of its own in ``[1 - spread, 1 + spread]``."""
-    disturbed = []
-    for job in jobs:
-        declared = np.array(job.spec.epoch_seconds)
-        declared = declared * rng.uniform(1.0 - spread, 1.0 + spread, len(declared))
-        spec = replace(job.spec, epoch_seconds=tuple(declared.tolist()))
-        disturbed.append(replace(job, spec=spec))
-    return disturbed
-
-
-def bursts(jobs: Sequence[TraceJob], count: int, rng: np.random.Generator) -> list[TraceJob]:
-    """All jobs arrive at ``count`` random instants within their span, each at the nearest."""
-    if not jobs:
-        return []
-    arrivals = np.array([job.spec.arrival_seconds for job in jobs])
-    instants = np.sort(rng.uniform(arrivals.min(), arrivals.max(), count))
-    nearest = np.abs(arrivals[:, None] - instants).argmin(axis=1)
-    return [
-        replace(job, spec=replace(job.spec, arrival_seconds=float(instants[row])))
-        for job, row in zip(jobs, nearest.tolist(), strict=True)
-    ]
-
-
-def lying_epochs(
-    jobs: Sequence[TraceJob], share: float, factor: float, rng: np.random.Generator
-) -> list[TraceJob]:
-    """A random ``share`` of the jobs declare ``factor`` times the epochs that they will take."""
-    liars = set(rng.permutation(len(jobs))[: round(share * len(jobs))].tolist())
-    return [
-        replace(job, spec=replace(job.spec, epochs=max(round(job.spec.epochs * factor), 1)))
-        if row in liars
-        else job
-        for row, job in enumerate(jobs)
-    ]
-
-
-def is_honest(job: TraceJob) -> bool:
-    """Whether the job takes as many epochs as it declared."""
-    return job.spec.epochs == sum(regime.epochs for regime in job.regimes)

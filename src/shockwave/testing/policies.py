@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +14,8 @@ from shockwave.executors.faults import Fault, JobCrash, NodeFailure, NodeRecover
 from shockwave.executors.simulation import TraceTruth, by_arrival, simulate
 from shockwave.model.cluster import Cluster, Node
 from shockwave.model.events import Event, JobFinished, RoundDecided
-from shockwave.model.job import TraceJob
-from shockwave.model.view import Ints, View
+from shockwave.model.job import JobSpec, TraceJob
+from shockwave.model.view import Floats, Ints, View
 from shockwave.policies.base import Decision, Policy
 from shockwave.predict import registry as predictors
 from shockwave.predict.base import Forecast, Predictor
@@ -108,12 +110,57 @@ class PolicyContract(ABC):
         events = self._run(jobs, faults=faults)
         assert sum(isinstance(event, JobFinished) for event in events) == len(jobs)
 
+    @pytest.mark.parametrize("seed", _SEEDS)
+    def test_a_workload_that_comes_a_year_later_is_scheduled_a_year_later(self, seed: int) -> None:
+        rounds = 365 * 720
+        later = _changed(
+            random_jobs(seed, count=20),
+            lambda job: {"arrival_seconds": job.arrival_seconds + 120.0 * rounds},
+        )
+        self._assert_same_schedule(later, random_jobs(seed, count=20), rounds_later=rounds)
+
+    @pytest.mark.parametrize("seed", _SEEDS)
+    def test_names_of_jobs_do_not_matter(self, seed: int) -> None:
+        # The first becomes the last in the order of letters.
+        renamed = _changed(
+            random_jobs(seed, count=20), lambda job: {"id": f"{1000 - int(job.id[4:]):04}"}
+        )
+        self._assert_same_schedule(renamed, random_jobs(seed, count=20))
+
+    @pytest.mark.parametrize("seed", _SEEDS)
+    def test_weights_matter_only_relative_to_one_another(self, seed: int) -> None:
+        # By a power of two, so that no tie is decided by rounding.
+        heavier = _changed(random_jobs(seed, count=20), lambda job: {"weight": 16 * job.weight})
+        self._assert_same_schedule(heavier, random_jobs(seed, count=20))
+
     def test_one_job_alone_runs_at_once(self) -> None:
         job = random_jobs(0, count=1)
         events = self._run(job)
         finish = next(event.time for event in events if isinstance(event, JobFinished))
         started = np.ceil(job[0].spec.arrival_seconds / 120) * 120
         assert finish == pytest.approx(started + 20 + job[0].exclusive_seconds)
+
+    def _assert_same_schedule(
+        self, jobs: list[TraceJob], others: list[TraceJob], rounds_later: int = 0
+    ) -> None:
+        schedule, finishes = self._schedule(jobs)
+        expected, expected_finishes = self._schedule(others)
+        assert len(schedule) == len(expected), f"{len(schedule)} decisions, not {len(expected)}"
+        for (number, chosen), (other_number, other_chosen) in zip(schedule, expected, strict=True):
+            assert number == other_number + rounds_later, f"round {number}, not {other_number}"
+            assert chosen == other_chosen, f"round {number}: {chosen} run, not {other_chosen}"
+        assert finishes - 120.0 * rounds_later == pytest.approx(expected_finishes)
+
+    def _schedule(self, jobs: list[TraceJob]) -> tuple[list[tuple[int, list[int]]], Floats]:
+        """(round, handles that run) of every decision, and the finish of every handle."""
+        chosen: list[tuple[int, list[int]]] = []
+
+        def record(view: View, forecast: Forecast, decision: Decision) -> None:
+            chosen.append((view.round, view.handle[decision.run].tolist()))
+
+        events = self._run(jobs, observers=(record,))
+        finish = {event.job: event.time for event in events if isinstance(event, JobFinished)}
+        return chosen, np.array([finish[job.spec.id] for job in by_arrival(jobs)])
 
     def _run(
         self,
@@ -130,6 +177,11 @@ class PolicyContract(ABC):
             faults=faults or (),
             observers=observers,  # type: ignore[arg-type]
         )
+
+
+def _changed(jobs: list[TraceJob], fields: Callable[[JobSpec], dict[str, Any]]) -> list[TraceJob]:
+    """The same jobs with other fields in what they declare."""
+    return [replace(job, spec=replace(job.spec, **fields(job.spec))) for job in jobs]
 
 
 def _without_wall_clock(event: Event) -> Event:

@@ -29,6 +29,7 @@ from types import TracebackType
 from typing import Self
 
 from shockwave.model.errors import ExecutorError
+from shockwave.protocol.processes import environment_of, processes, signal_process
 
 _PATIENCE_SECONDS = 120.0
 _GLANCE_SECONDS = 0.05
@@ -165,7 +166,7 @@ class RayCluster:
         """Ray's control process is gone at once, and the head goes down with it."""
         for pid in self._pids(lambda node: node == _HEAD):
             if _program(pid) == "gcs_server":
-                _signal(pid, signal.SIGKILL)
+                signal_process(pid, signal.SIGKILL)
         self._end(lambda node: node == _HEAD)
 
     def start_node(self, name: str) -> None:
@@ -179,7 +180,7 @@ class RayCluster:
             return
         for pid in self._pids(lambda node: node == name):
             if _program(pid) == "raylet":
-                _signal(pid, signal.SIGKILL)
+                signal_process(pid, signal.SIGKILL)
         daemon = self._daemons.pop(name)
         daemon.kill()
         daemon.wait()
@@ -287,29 +288,24 @@ class RayCluster:
         while found := list(self._pids(is_meant)):
             for number in (signal.SIGSTOP, signal.SIGKILL):
                 for pid in found:
-                    _signal(pid, number)
+                    signal_process(pid, number)
             time.sleep(_GLANCE_SECONDS)
         for name in [name for name in self._daemons if is_meant(name)]:
             self._daemons.pop(name).wait()
 
     def _pids(self, is_meant: Callable[[str], bool]) -> Iterator[int]:
         """Living processes of this cluster, those of jobs included, by the node they are on."""
-        for entry in Path("/proc").iterdir():
-            if not entry.name.isdigit() or int(entry.name) == os.getpid():
-                continue
-            with suppress(OSError):  # it has ended in the meantime
-                node = self._node_of(entry)
+        for pid in processes():
+            with suppress(ProcessLookupError):  # it has ended in the meantime
+                node = None if pid == os.getpid() else self._node_of(pid)
                 if node is not None and is_meant(node):
-                    yield int(entry.name)
+                    yield pid
 
-    def _node_of(self, process: Path) -> str | None:
-        state, _, _, session = (process / "stat").read_text().rpartition(")")[2].split()[:4]
-        if state in ("Z", "X"):
-            return None
-        if int(session) in self._sessions:  # Ray's processes overwrite their environment
-            return self._sessions[int(session)]
-        pairs = (process / "environ").read_text(errors="replace").split("\0")
-        variables = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+    def _node_of(self, pid: int) -> str | None:
+        session = os.getsid(pid)
+        if session in self._sessions:  # Ray's processes overwrite their environment
+            return self._sessions[session]
+        variables = environment_of(pid)
         ours = variables.get(_CLUSTER_MARK) == str(self.folder)
         return variables.get(_NODE_MARK) if ours else None
 
@@ -331,8 +327,3 @@ def _program(pid: int) -> str | None:
     with suppress(OSError):
         return os.path.basename(os.readlink(f"/proc/{pid}/exe"))
     return None
-
-
-def _signal(pid: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(pid, number)

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from shockwave.model.errors import ExecutorError
+from shockwave.protocol.processes import environment_of, processes, signal_process
 
 # In the environment of a cluster's daemons, and so of what they start.
 CLUSTER_MARK = "SHOCKWAVE_TESTING_SLURM"
@@ -71,20 +72,16 @@ def end_leftovers(folder: Path, daemons: Iterable[int], node: str | None = None)
     spared = {os.getpid(), *daemons}
     while found := set(_processes(folder, node)) - spared:
         for pid in found:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+            signal_process(pid, signal.SIGKILL)
         time.sleep(_GLANCE_SECONDS)
 
 
 def _processes(folder: Path, node: str | None) -> Iterator[int]:
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                pairs = (entry / "environ").read_text(errors="replace").split("\0")
-                variables = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
-                on = {variables.get("SLURMD_NODENAME"), variables.get(NODE_MARK)}
-                if _belongs_to(folder, variables) and (node is None or node in on):
-                    yield int(entry.name)
+    for pid in processes():
+        variables = environment_of(pid)
+        on = {variables.get("SLURMD_NODENAME"), variables.get(NODE_MARK)}
+        if _belongs_to(folder, variables) and (node is None or node in on):
+            yield pid
 
 
 def _belongs_to(folder: Path, variables: Mapping[str, str]) -> bool:

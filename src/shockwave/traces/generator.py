@@ -38,7 +38,7 @@ _ARRIVAL_DECIMALS = 1
 Choice = TypeVar("Choice")
 
 # Fractions of a job's life in order: (index of the configuration, fraction).
-_Shape = list[tuple[int, float]]
+Shape = list[tuple[int, float]]
 
 
 def generate(mix: Mix, rng: np.random.Generator | None = None) -> list[TraceJob]:
@@ -46,7 +46,7 @@ def generate(mix: Mix, rng: np.random.Generator | None = None) -> list[TraceJob]
 
     ``rng`` defaults to PCG64 seeded with ``mix.seed``.
     """
-    draw = _Draw(rng or np.random.Generator(np.random.PCG64(mix.seed)))
+    draw = Draw(rng or np.random.Generator(np.random.PCG64(mix.seed)))
     arrivals = _arrivals(mix, draw)
     scalable = {gpus: _models_that_scale(mix.models, gpus) for gpus in mix.gpus}
     return [
@@ -54,7 +54,7 @@ def generate(mix: Mix, rng: np.random.Generator | None = None) -> list[TraceJob]
     ]
 
 
-class _Draw:
+class Draw:
     """Choices from uniform doubles, the one thing whose stream is the same everywhere."""
 
     def __init__(self, rng: np.random.Generator) -> None:
@@ -85,7 +85,7 @@ class _Draw:
         return sorted(self.between(low, high) for _ in range(count))
 
 
-def _arrivals(mix: Mix, draw: _Draw) -> list[float]:
+def _arrivals(mix: Mix, draw: Draw) -> list[float]:
     """Seconds, ascending from 0. Given their number, Poisson arrivals in a span are uniform."""
     others = mix.jobs - 1
     if mix.span_hours is not None:
@@ -108,7 +108,7 @@ def _job(
     arrival_seconds: float,
     mix: Mix,
     scalable: Mapping[int, Mapping[str, float]],
-    draw: _Draw,
+    draw: Draw,
 ) -> TraceJob:
     gpus = draw.choice(mix.gpus)
     profile = PROFILES[draw.choice(scalable[gpus])]
@@ -117,7 +117,7 @@ def _job(
     adapts = draw.uniform() >= mix.never_adapt
     configurations, epoch_seconds = _configurations(adaptation, profile, gpus, draw)
     shape = _shape(adaptation, len(configurations), draw) if adapts else [(0, 1.0)]
-    lengths = _epochs_of_regimes(shape, epoch_seconds, runtime_seconds)
+    lengths = epochs_of_regimes(shape, epoch_seconds, runtime_seconds)
     tenant = draw.index(mix.tenants)
     return TraceJob(
         spec=JobSpec(
@@ -139,7 +139,7 @@ def _job(
 
 
 def _configurations(
-    adaptation: Adaptation, profile: ModelProfile, gpus: int, draw: _Draw
+    adaptation: Adaptation, profile: ModelProfile, gpus: int, draw: Draw
 ) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """All that the job may use, first one first, and the seconds per epoch of each."""
     sizes = profile.batch_sizes
@@ -157,7 +157,7 @@ def _configurations(
     return chosen, tuple(profile.epoch_seconds(size, gpus) for size in chosen)
 
 
-def _shape(adaptation: Adaptation, configurations: int, draw: _Draw) -> _Shape:
+def _shape(adaptation: Adaptation, configurations: int, draw: Draw) -> Shape:
     """Which fraction of its life the job spends in which configuration, in order."""
     if adaptation is Adaptation.STATIC:
         return [(0, 1.0)]
@@ -168,7 +168,7 @@ def _shape(adaptation: Adaptation, configurations: int, draw: _Draw) -> _Shape:
     return [(index, bounds[index + 1] - bounds[index]) for index in range(steps + 1)]
 
 
-def _alternating(draw: _Draw) -> _Shape:
+def _alternating(draw: Draw) -> Shape:
     """Small at the start and for a while after each drop of the learning rate, else large."""
     first_end = draw.between(0.05, 0.35)
     drops = draw.points(draw.index(4), first_end, 0.95)
@@ -183,8 +183,8 @@ def _alternating(draw: _Draw) -> _Shape:
     return [*shape, (1, 1.0 - now)]
 
 
-def _epochs_of_regimes(
-    shape: _Shape, epoch_seconds: Sequence[float], runtime_seconds: float
+def epochs_of_regimes(
+    shape: Shape, epoch_seconds: Sequence[float], runtime_seconds: float
 ) -> list[tuple[int, int]]:
     """(index of the configuration, epochs) whose total time is as close as epochs allow."""
     mean_seconds = sum(fraction * epoch_seconds[index] for index, fraction in shape)

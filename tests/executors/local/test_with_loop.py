@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from shockwave.engine.arrivals import Arrivals, CancelJob, Request
 from tests.executors.local import harness
 
-from shockwave.engine.arrivals import Arrivals, CancelJob, Request
 from shockwave.engine.clock import Clock
 from shockwave.engine.executor import Executor, Launch, Poll
 from shockwave.engine.journal import MemoryJournal
 from shockwave.engine.loop import RoundLoop
-from shockwave.engine.state import Rounds
 from shockwave.engine.retry import Retries
+from shockwave.engine.state import Rounds
 from shockwave.model.cluster import Cluster, Node
 from shockwave.model.command import Command
 from shockwave.model.events import (

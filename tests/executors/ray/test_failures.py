@@ -11,6 +11,7 @@ from tests.executors.local import harness as local
 from tests.executors.ray import harness
 
 from shockwave.executors.ray.executor import RayExecutor
+from shockwave.executors.ray.look import look
 from shockwave.model.cluster import Node
 from shockwave.model.events import (
     JobFinished,
@@ -191,12 +192,12 @@ def test_another_bridge_takes_the_place_of_one_that_was_killed_or_hangs(
         watch.launch([harness.order("a", epochs=40)])
         watch.until(lambda: watch.epochs(0) >= 1)
         for number in (signal.SIGKILL, signal.SIGSTOP):
-            before = executor.cluster.bridge_pid
+            before = executor.client.bridge_pid
             assert before is not None
             os.kill(before, number)
             watch.until(lambda: executor.away() is not None)
             watch.until(lambda: executor.away() is None)
-            assert executor.cluster.bridge_pid != before
+            assert executor.client.bridge_pid != before
             assert not _lives(before)
         done = watch.epochs(0)
         watch.until(lambda: watch.epochs(0) > done)
@@ -229,8 +230,7 @@ def test_no_gpus_stay_reserved_for_a_scheduler_that_has_ended(
     with harness.executor(cluster, tmp_path / "second", commands) as another:
 
         def nobody_holds_any() -> bool:
-            nodes = another.cluster.sight.nodes.values() if another.cluster.look() else ()
-            return {node.foreign for node in nodes} == {0}
+            return {node.occupied for node in look(another.client).nodes.values()} == {0}
 
         local.wait_until(nobody_holds_any)
 
@@ -246,7 +246,7 @@ def test_a_gang_whose_gpus_others_took_is_withdrawn(cluster: RayCluster, tmp_pat
             assert stop.detail == "Ray did not start it in 3 s"
             # Who decides next must know already that the GPUs are gone.
             assert [(event.node, event.gpus) for event in watch.of(NodeOccupied)] == [("n0", 4)]
-            assert not executor.cluster.sight.gangs
+            assert not look(executor.client).gangs
             watch.launch([harness.order("a", (("n1", (0,)),), attempt=2)])
             watch.until_finished([local.spec("a")])
 
@@ -279,11 +279,11 @@ def test_gangs_that_nobody_knows_are_ended(cluster: RayCluster, tmp_path: Path) 
             stop_jobs=False
         )
         with harness.executor(cluster, tmp_path / "root", commands) as second:
-            assert len(second.cluster.sight.gangs) == 2
+            assert len(look(second.client).gangs) == 2
             again = harness.watch(second)
             second.adopt([harness.order("a", epochs=300)])
             again.until(lambda: not harness.job_processes(cluster, "n1"))
-            again.until(lambda: len(second.cluster.sight.gangs) == 1)
+            again.until(lambda: len(look(second.client).gangs) == 1)
             done = again.epochs(0)
             again.until(lambda: again.epochs(0) > done)
             assert not again.of(JobStopped)

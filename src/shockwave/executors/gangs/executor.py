@@ -5,9 +5,9 @@ Everything between scheduler and job goes through files in the job's folder (see
 the verbs return at once, and a scheduler that is killed and comes back finds its gangs running,
 or reads how they ended.
 
-Nothing is written twice: the lease names the newest launch, and older ones are refused. The one
-verb that may wait is ``launch``, up to the grace period, for a job whose own previous launch is
-still saving: a newer lease would refuse it its last checkpoint.
+Only the newest launch of a job, which the lease names, may write. Therefore ``launch`` may wait,
+up to the grace period, while the launch before is still saving: once a newer one has the lease,
+that checkpoint would be refused.
 """
 
 from __future__ import annotations

@@ -43,6 +43,7 @@ class SeenGang:
     nodes: tuple[str, ...] = ()  # as far as the backend tells
     waits: bool = False  # some of it is not started yet
     why: str = ""  # it waits, in the backend's words
+    parts: frozenset[int] = frozenset()  # likewise as far as the backend tells
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,17 +201,20 @@ class RemoteExecutor(GangExecutor):
         whether there were any.
         """
         now = self._clock()
-        late = False
+        waiting = [
+            (gang, seen)
+            for job, gang in self._running_gangs()
+            if (seen := self._look.gangs.get(gang.name)) is not None
+            and (seen.waits and job.running and gang.alive())
+        ]
         leaving = {
             node
-            for job, gang in self._running_gangs()
+            for job, gang in (self._running_gangs() if waiting else ())
             if job.stop_asked is not None and gang.alive()
             for node in gang.nodes
         }
-        for job, gang in self._running_gangs():
-            seen = self._look.gangs.get(gang.name, SeenGang())
-            if not (job.running and seen.waits and gang.alive()):
-                continue
+        late = False
+        for gang, seen in waiting:
             if leaving.intersection(gang.nodes):
                 gang.waits_since = now
             elif now > gang.waits_since + self._start_seconds:
@@ -271,7 +275,8 @@ class RemoteExecutor(GangExecutor):
 
     def _known_to_backend(self, name: LaunchName) -> RemoteGang:
         """A gang that only the backend knows."""
-        nodes = self._look.gangs[name].nodes
+        seen = self._look.gangs[name]
+        nodes = seen.nodes or ("",) * len(seen.parts)
         return self._make_gang(JobFolder.named(self._root, name.folder), name, self._clock(), nodes)
 
     def _name(self, folder: JobFolder, generation: int) -> LaunchName:

@@ -20,13 +20,12 @@ from shockwave.executors.gangs.folder import JobFolder
 from shockwave.executors.gangs.gang import Gang
 from shockwave.executors.gangs.launch import GangSettings, Start, supervisor_argv
 from shockwave.executors.gangs.launch_name import LaunchName, prefix_of
-from shockwave.executors.gangs.nodes import SeenNode
 from shockwave.executors.gangs.outcome import Ending, Outcome
-from shockwave.executors.gangs.remote import Look, RemoteExecutor, SeenGang
+from shockwave.executors.gangs.remote import Look, RemoteExecutor
 from shockwave.executors.live import Site
 from shockwave.executors.ray.client import RayClient
-from shockwave.executors.ray.cluster import RayCluster
 from shockwave.executors.ray.gang import RayGang
+from shockwave.executors.ray.look import causes, look
 from shockwave.executors.ray.options import RaySiteOptions
 from shockwave.executors.ray.own_head import OwnHead
 from shockwave.model.command import Command
@@ -79,14 +78,13 @@ class RayExecutor(RemoteExecutor):
         if address is None:
             self._own_head = OwnHead(self._root, gpus)
             address, environment = self._own_head.start()
-        client = RayClient(
+        self.client = RayClient(
             address,
             prefix_of(self._site),
             self._root / "ray-bridge.log",
             environment=environment,
             request_seconds=request_seconds,
         )
-        self.cluster = RayCluster(client)
         self._to_start: list[dict[str, Any]] = []
 
     @classmethod
@@ -112,21 +110,21 @@ class RayExecutor(RemoteExecutor):
         finally:
             try:
                 if self._to_start:
-                    self.cluster.start(self._to_start)
+                    self.client.ask("start", gangs=self._to_start)
             except BackendAway as error:
                 self._away = str(error)
                 self._never_started(starts, error)
 
     def _start(self, start: Start) -> Gang:
-        nodes = self.cluster.sight.nodes
+        nodes = self._look.nodes
         placement = start.order.placement
         gone = [node for node, _ in placement if node not in nodes]
         if gone:
             raise BackendAway(f"node {', '.join(gone)} has just left")
         start.write(start.parts(), nodes[placement[0][0]].address)
         name = self._name(start.folder, start.generation)
-        ray_ids = {node: nodes[node].ray_id for node, _ in placement}
-        gang = RayGang(start.folder, name, start.now, list(ray_ids), self.cluster, ray_ids)
+        ray_ids = {node: nodes[node].incarnation for node, _ in placement}
+        gang = RayGang(start.folder, name, start.now, list(ray_ids), self.client, ray_ids)
         self._gangs[name] = gang
         self._to_start.append(
             {
@@ -165,40 +163,20 @@ class RayExecutor(RemoteExecutor):
     # Looking.
 
     def _take_look(self) -> Look:
-        if not self.cluster.look():
-            raise BackendAway(self.cluster.trouble or "Ray does not answer")
-        nodes = {
-            name: SeenNode(
-                node.node,
-                node.address,
-                occupied=node.foreign,
-                settled=node.settled,
-                incarnation=node.ray_id,
-            )
-            for name, node in self.cluster.sight.nodes.items()
-        }
-        gangs = {
-            name: SeenGang(("",) * len(parts), waits=not all(parts.values()))
-            for text, parts in self.cluster.sight.gangs.items()
-            if (name := LaunchName.read(text)) is not None
-        }
-        return Look(nodes, gangs)
+        return look(self.client)
 
     def _judge_gangs(self) -> None:
-        sight = self.cluster.sight
         ours = [gang for gang in self._gangs.values() if isinstance(gang, RayGang)]
-        missing = [(gang, parts) for gang in ours if (parts := gang.missing(sight))]
-        if not missing:
-            return
-        causes = self.cluster.causes([str(gang.name) for gang, _ in missing])
+        missing = [(gang, parts) for gang in ours if (parts := gang.missing(self._look))]
+        why = causes(self.client, [gang.name for gang, _ in missing]) if missing else {}
         for gang, parts in missing:
-            why = causes.get(str(gang.name), {})
-            gang.judge(parts, why, sight, self._clock(), self._patience_seconds)
+            now = self._clock()
+            gang.judge(parts, why[gang.name], self._look, now, self._patience_seconds)
 
     def _make_gang(
         self, folder: JobFolder, name: LaunchName, launched: float, nodes: Sequence[str]
     ) -> RayGang:
-        return RayGang(folder, name, launched, nodes, self.cluster)
+        return RayGang(folder, name, launched, nodes, self.client)
 
     # Ending.
 
@@ -207,7 +185,8 @@ class RayExecutor(RemoteExecutor):
         if not ours:
             return
         try:
-            ended = self.cluster.terminate([str(gang.name) for gang in ours])
+            names = [str(gang.name) for gang in ours]
+            ended = self.client.ask("terminate", names=names)["ended"]
         except BackendAway as error:
             logger.warning("gangs are asked to stop by their leases alone: %s", error)
             return
@@ -220,9 +199,9 @@ class RayExecutor(RemoteExecutor):
         try:
             # Even if there are none: it also gives back the GPUs of gangs that the bridge has not
             # tidied away yet.
-            self.cluster.end([str(name) for name in (*over, *self._ending)])
+            self.client.ask("end", names=[str(name) for name in (*over, *self._ending)])
         except BackendAway as error:
             logger.warning("GPUs of ended gangs stay reserved until the next start: %s", error)
-        self.cluster.close()
+        self.client.close()
         if self._own_head is not None:
             self._own_head.stop() if stop_jobs else self._own_head.leave()

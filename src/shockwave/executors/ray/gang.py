@@ -9,8 +9,9 @@ from shockwave.executors.gangs.errors import BackendAway
 from shockwave.executors.gangs.folder import JobFolder
 from shockwave.executors.gangs.launch_name import LaunchName
 from shockwave.executors.gangs.outcome import NEVER_STARTED, Ending, Outcome
-from shockwave.executors.gangs.remote import RemoteGang
-from shockwave.executors.ray.cluster import Cause, RayCluster, Sight
+from shockwave.executors.gangs.remote import Look, RemoteGang, SeenGang
+from shockwave.executors.ray.client import RayClient
+from shockwave.executors.ray.look import Cause
 
 logger = logging.getLogger(__name__)
 
@@ -24,38 +25,38 @@ class RayGang(RemoteGang):
         name: LaunchName,
         launched: float,
         nodes: Sequence[str],
-        cluster: RayCluster,
+        client: RayClient,
         ray_ids: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(folder, name, launched, nodes)
-        self._cluster = cluster
+        self._client = client
         self._ray_ids = ray_ids
         self._missed_since: float | None = None
         self._killed = False
 
     def terminate(self) -> None:
         try:
-            self.terminated(self._cluster.terminate([str(self.name)]))
+            self.terminated(self._client.ask("terminate", names=[str(self.name)])["ended"])
         except BackendAway as error:
             logger.info("%s is asked to stop by its lease alone: %s", self.name, error)
 
-    def terminated(self, ended: set[str]) -> None:
+    def terminated(self, ended: Sequence[str]) -> None:
         """Takes the answer of Ray when gangs were asked to stop."""
         if str(self.name) in ended:
             self._fate = Ending(Outcome.STOPPED, "stopped before it had started")
 
     def kill(self) -> None:
         try:
-            self._cluster.end([str(self.name)])
+            self._client.ask("end", names=[str(self.name)])
             self._killed = True
         except BackendAway as error:
             logger.warning("%s cannot be killed now: %s", self.name, error)
 
     # What the executor finds out when it looks.
 
-    def missing(self, sight: Sight) -> list[int]:
+    def missing(self, look: Look) -> list[int]:
         """The parts that Ray does not run and that did not write down how they ended."""
-        seen = sight.gangs.get(str(self.name), {})
+        seen = look.gangs.get(self.name, SeenGang()).parts
         return [
             part
             for part in range(self.parts)
@@ -66,7 +67,7 @@ class RayGang(RemoteGang):
         self,
         missing: list[int],
         causes: dict[int, Cause],
-        sight: Sight,
+        look: Look,
         now: float,
         patience: float,
     ) -> None:
@@ -79,7 +80,7 @@ class RayGang(RemoteGang):
         if self._killed:
             self._fate = self._fate or Ending(Outcome.STOPPED, "killed after the grace period")
             return
-        lost = [part for part in missing if self._is_lost(part, causes.get(part), sight)]
+        lost = [part for part in missing if self._is_lost(part, causes.get(part), look)]
         failed = [cause for part in missing if (cause := causes.get(part)) and not cause.started]
         if lost and self._ray_ids is None and not causes and not self.was_seen():
             self._fate = NEVER_STARTED
@@ -93,10 +94,10 @@ class RayGang(RemoteGang):
             detail = "its actor ended without a word" + (f": {said}" if said else "")
             self._end_rest(Ending(Outcome.KILLED, detail))
 
-    def _is_lost(self, part: int, cause: Cause | None, sight: Sight) -> bool:
+    def _is_lost(self, part: int, cause: Cause | None, look: Look) -> bool:
         """Ray says so, or has forgotten the part, or has another node in place of the part's."""
         if cause is None or cause.node_died or part >= len(self.nodes):
             return True
         name = self.nodes[part]
-        node = sight.nodes.get(name)
-        return node is None or (self._ray_ids or {}).get(name, node.ray_id) != node.ray_id
+        node = look.nodes.get(name)
+        return node is None or (self._ray_ids or {}).get(name, node.incarnation) != node.incarnation

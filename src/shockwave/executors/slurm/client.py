@@ -77,7 +77,7 @@ class SlurmClient:
         return read_nodes(self._run("scontrol", "--oneliner", "--details", "show", "nodes"))
 
     def answers(self) -> bool:
-        """Whether a controller is there; quick to say so where other programs keep trying."""
+        """Whether a controller is there. Says no at once, where other programs keep trying."""
         try:
             return " is UP" in self._run("scontrol", "ping")
         except (BackendAway, SlurmRefused) as answer:

@@ -211,7 +211,7 @@ class SlurmExecutor(RemoteExecutor):
     # Ending.
 
     def _terminate(self, gangs: Sequence[Gang]) -> None:
-        """Beside whatever comes next: the leases have told them, this is only faster."""
+        """In a thread, and nobody waits for it: the leases say the same, only more slowly."""
         ours = [gang for gang in gangs if isinstance(gang, SlurmGang)]
         if ours and self._away is None:
             Thread(target=terminate, args=(self._client, ours), name="scancel").start()

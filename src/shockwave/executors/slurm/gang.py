@@ -111,9 +111,9 @@ class SlurmGang(RemoteGang):
 
 
 def terminate(client: SlurmClient, gangs: Sequence[SlurmGang]) -> None:
-    """SIGTERM to the supervisors, and jobs that wait are taken back: few calls for many gangs.
+    """SIGTERM to the supervisors, in few calls for many gangs; jobs that wait are taken back.
 
-    If Slurm does not answer, the leases have told them; one that starts later reads its lease.
+    If Slurm does not answer, the gangs find it in their leases, those that start later too.
     """
     known = [(gang, gang.number) for gang in gangs if gang.number is not None]
     waiting = [number for gang, number in known if gang.may_wait()]

@@ -4,7 +4,7 @@ Started in a session of its own, it belongs to nobody afterwards: the scheduler 
 be killed and come back, the gang runs on. In order:
 
 1. write ``process-<part>.json``: who is running;
-2. wait until the GPU slots are free (their last gang may still be saving), where they are locks,
+2. wait until the GPU slots are free, where slots are locks (the gang before may still be saving),
    and until the first part of the gang has said where the ranks meet;
 3. start one process per rank, all in one process group;
 4. when asked to stop (SIGTERM, ``lease.json`` says so, or a newer launch has taken over): SIGTERM

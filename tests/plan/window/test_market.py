@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shockwave.plan.explain import expected_starts, first_bids
-from shockwave.plan.market import (
+from shockwave.plan.window.market import (
     PiecewiseLog,
     budgets,
     fairness_weights,
@@ -20,8 +20,10 @@ from shockwave.predict.base import Trajectories
 
 
 @given(st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=5), st.floats(0.0, 500.0))
-def test_fairness_weights_are_bounded_and_monotone(rho: list[float], exponent: float) -> None:
-    weights = fairness_weights(np.sort(np.array(rho)), exponent, lowest=0.1, highest=1e12)
+def test_fairness_weights_are_bounded_and_monotone(
+    rho_themis: list[float], exponent: float
+) -> None:
+    weights = fairness_weights(np.sort(np.array(rho_themis)), exponent, lowest=0.1, highest=1e12)
     assert (weights >= 0.1 * (1 - 1e-12)).all()
     assert (weights <= 1e12 * (1 + 1e-12)).all()
     assert (np.diff(weights) >= 0).all()

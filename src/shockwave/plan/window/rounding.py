@@ -1,7 +1,7 @@
 """From prices to a plan that fits: drop what is too much, fill what is left, swap or solve.
 
 Works on rows of an :class:`OptionTable`, one per job, against the capacity of the whole
-window; :mod:`shockwave.plan.packing` then finds the rounds.
+window; :mod:`shockwave.plan.window.packing` then finds the rounds.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from shockwave.model.view import Bools, Floats, Ints
-from shockwave.plan.program import OptionTable
+from shockwave.plan.window.program import OptionTable
 
 _LARGEST_SWAP = 16  # GPU-rounds that one job gives up or takes in a swap
 _TINY_PRICE = 1e-15

@@ -2,7 +2,7 @@
 
     V_j(y) = B_j * p_j * E[ log P_j(y) ] / N
 
-with the budget ``B_j``, the fairness weight ``p_j = rho_j ^ k`` and the fraction ``P_j(y)``
+with the budget ``B_j``, the fairness weight ``p_j = rho_themis_j ^ k`` and the fraction ``P_j(y)``
 of the job's epochs that is done after ``y`` more rounds, over sampled trajectories.
 """
 
@@ -85,15 +85,15 @@ def budgets(weight: Floats, tenant: Ints | None = None) -> Floats:
 
 
 def fairness_weights(
-    rho: Floats, exponent: float | Floats, *, lowest: float = 1e-3, highest: float = 1e3
+    rho_themis: Floats, exponent: float | Floats, *, lowest: float = 1e-3, highest: float = 1e3
 ) -> Floats:
-    """``p_j = rho_j ^ k``, held between ``lowest`` and ``highest``.
+    """``p_j = rho_themis_j ^ k``, held between ``lowest`` and ``highest``.
 
     Computed in logs, so that no exponent overflows on the way. A job about to be wronged
-    (rho > 1) bids more; the bounds keep it from drowning all the others.
+    (rho_themis > 1) bids more; the bounds keep it from drowning all the others.
     """
-    log_rho = np.log(np.maximum(rho, 1e-300))
-    return np.exp(np.clip(exponent * log_rho, np.log(lowest), np.log(highest)))
+    log_rho_themis = np.log(np.maximum(rho_themis, 1e-300))
+    return np.exp(np.clip(exponent * log_rho_themis, np.log(lowest), np.log(highest)))
 
 
 def window_values(

@@ -6,16 +6,16 @@ import dataclasses
 
 import numpy as np
 import pytest
+from bench.instances import Instance, random_instance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shockwave.model.errors import InputError
-from shockwave.plan.instances import Instance, random_instance
-from shockwave.plan.market import PiecewiseLog
-from shockwave.plan.milp import solve_options, solve_original, solve_rounds
-from shockwave.plan.planner import solve
-from shockwave.plan.program import Program
-from shockwave.plan.window import WindowPlan
+from shockwave.plan.window.market import PiecewiseLog
+from shockwave.plan.window.milp import solve_options, solve_original, solve_rounds
+from shockwave.plan.window.planner import solve
+from shockwave.plan.window.program import Program
+from shockwave.plan.window.schedule import WindowPlan
 
 AWKWARD_GANGS = ((1, 2, 3, 4, 5), (0.4, 0.2, 0.2, 0.1, 0.1))
 

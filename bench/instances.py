@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from shockwave.model.view import Bools, Floats, Ints
-from shockwave.plan.market import (
+from shockwave.plan.window.market import (
     PiecewiseLog,
     fairness_weights,
     productive_seconds,
     progress_fractions,
     window_values,
 )
-from shockwave.plan.program import Program
+from shockwave.plan.window.program import Program
 from shockwave.predict.base import Trajectories
 
 GANGS = ((1, 2, 4, 8), (0.6, 0.3, 0.09, 0.01))
@@ -34,7 +34,7 @@ class Instance:
     epochs: Floats
     epochs_done: Floats
     running: Bools
-    rho: Floats  # projected finish-time fairness
+    rho_themis: Floats  # projected finish-time fairness
     future: Trajectories  # [sample, job, regime]
     window: int = 20
     round_seconds: float = 120.0
@@ -61,7 +61,7 @@ class Instance:
         fractions: Floats | None = None,
     ) -> Program:
         """The window program of the market, with the work bound as the floor of ``H``."""
-        bid = fairness_weights(self.rho, exponent, lowest=1.0)
+        bid = fairness_weights(self.rho_themis, exponent, lowest=1.0)
         remaining = self.remaining_seconds
         fractions = self.fractions if fractions is None else fractions
         return Program.from_values(
@@ -108,7 +108,7 @@ def random_instance(
         epochs=epochs,
         epochs_done=done,
         running=running,
-        rho=np.exp(rng.normal(0.0, 0.25, jobs)),
+        rho_themis=np.exp(rng.normal(0.0, 0.25, jobs)),
         future=Trajectories(left, np.ascontiguousarray(seconds)),
         window=window,
     )

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shockwave.model.view import Bools, Floats, Ints
-from shockwave.plan.improvement import ScheduleSearch
-from shockwave.plan.packing import first_fit, pack
+from shockwave.plan.fitting import first_fit
+from shockwave.plan.window.improvement import ScheduleSearch
+from shockwave.plan.window.packing import pack
 
 
 @st.composite

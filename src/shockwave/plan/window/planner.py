@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
 from shockwave.model.view import Bools, Floats, Ints
-from shockwave.plan.milp import solve_rounds
-from shockwave.plan.prices import PriceSearch
-from shockwave.plan.program import OptionTable, Program
-from shockwave.plan.rounding import Rounding
-from shockwave.plan.window import WindowPlan, improve, realise
+from shockwave.plan.window.milp import solve_rounds
+from shockwave.plan.window.prices import PriceSearch
+from shockwave.plan.window.program import OptionTable, Program
+from shockwave.plan.window.rounding import Rounding
+from shockwave.plan.window.schedule import WindowPlan, improve, realise
 
 Solver = Literal["prices", "milp"]
 _SWAPS = 40
@@ -76,6 +77,15 @@ def solve(
         if packed[position].gap <= _GOOD_GAP:
             return packed[position]
     return max(packed, key=lambda plan: plan.welfare)
+
+
+def clearing_price(program: Program) -> Floats:
+    """[type] what a GPU-round costs if only progress counts and the makespan does not."""
+    free = replace(program, makespan_weight=0.0)
+    search = PriceSearch(free, OptionTable.of(free))
+    price = search.clearing_price(float(search.horizons[0]))
+    assert price is not None  # this horizon restricts nobody
+    return price
 
 
 def _search_horizons(

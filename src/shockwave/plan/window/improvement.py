@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from shockwave.model.view import Bools, Floats, Ints
-from shockwave.plan.packing import first_fit
+from shockwave.plan.fitting import first_fit
 
 _LEAST_GAIN = 1e-10  # of the welfare: below this a move may be a rounding error
 _LEAST_SWEEP = 1e-7  # of the welfare: a sweep over all rounds that gains less was the last

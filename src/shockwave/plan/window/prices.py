@@ -22,8 +22,8 @@ from __future__ import annotations
 import numpy as np
 
 from shockwave.model.view import Bools, Floats, Ints
-from shockwave.plan.envelope import Segments, concave_segments
-from shockwave.plan.program import OptionTable, Program
+from shockwave.plan.window.envelope import Segments, concave_segments
+from shockwave.plan.window.program import OptionTable, Program
 
 _ELLIPSOID_STEPS_PER_TYPE_SQUARED = 40
 _TIE = 1e-12  # relative: options this close count as equal, and the smaller one is taken

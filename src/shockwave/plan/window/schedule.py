@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from shockwave.model.view import Bools, Floats, Ints
-from shockwave.plan.improvement import ScheduleSearch
-from shockwave.plan.packing import pack
-from shockwave.plan.program import Program
+from shockwave.plan.window.improvement import ScheduleSearch
+from shockwave.plan.window.packing import pack
+from shockwave.plan.window.program import Program
 
 
 @dataclass(frozen=True)

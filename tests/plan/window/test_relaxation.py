@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from shockwave.model.errors import ShockwaveError
-from shockwave.model.view import Floats
-from shockwave.plan.relaxation import (
+from bench.relaxation import (
     divisible_rounds,
     envy,
     fairness_loss,
     fisher_equilibrium,
     proportional_shortfall,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shockwave.model.errors import ShockwaveError
+from shockwave.model.view import Floats
 
 
 def volatile_utilities(rng: np.random.Generator, jobs: int, rounds: int) -> Floats:

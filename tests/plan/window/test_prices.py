@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
+from bench.instances import random_instance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from shockwave.plan.envelope import concave_segments
-from shockwave.plan.instances import random_instance
-from shockwave.plan.prices import PriceSearch
-from shockwave.plan.program import OptionTable, Program, largest_sum
+from shockwave.plan.window.envelope import concave_segments
+from shockwave.plan.window.planner import clearing_price
+from shockwave.plan.window.prices import PriceSearch
+from shockwave.plan.window.program import OptionTable, Program, largest_sum
 
 tables = arrays(np.float64, (7, 3), elements=st.floats(-5, 5, width=16))
 
@@ -79,6 +82,14 @@ def test_clearing_price_is_the_best_of_all_prices() -> None:
     best = prices.bounds(clearing)[0]
     for factor in (0.0, 0.5, 0.9, 0.99, 1.01, 1.1, 2.0):
         assert best <= prices.bounds(clearing * factor)[0] + 1e-12
+
+
+def test_the_price_of_progress_grows_with_what_progress_is_worth_and_ignores_the_makespan() -> None:
+    program = random_instance(30, 8, np.random.default_rng(3)).program()
+    price = clearing_price(program)
+    assert price[0] > 0
+    dearer = dataclasses.replace(program, value=1000 * program.value, makespan_weight=1e9)
+    assert clearing_price(dearer) == pytest.approx(1000 * price)
 
 
 def test_needs_beyond_capacity_have_no_price() -> None:

@@ -18,9 +18,9 @@ import numpy as np
 
 from shockwave.model.errors import InputError, ShockwaveError
 from shockwave.model.view import Bools, Floats, Ints
-from shockwave.plan.market import PiecewiseLog
-from shockwave.plan.program import Program
-from shockwave.plan.window import WindowPlan
+from shockwave.plan.window.market import PiecewiseLog
+from shockwave.plan.window.program import Program
+from shockwave.plan.window.schedule import WindowPlan
 
 
 @dataclass(frozen=True)

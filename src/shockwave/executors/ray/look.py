@@ -1,0 +1,69 @@
+"""One look at a Ray cluster, and why parts of gangs have died, both through the bridge."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shockwave.executors.gangs.launch_name import LaunchName
+from shockwave.executors.gangs.nodes import SeenNode
+from shockwave.executors.gangs.remote import Look, SeenGang
+from shockwave.executors.ray.client import RayClient
+from shockwave.model.cluster import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a part does not live, in Ray's words."""
+
+    message: str
+    node_died: bool
+    started: bool  # else it failed before it could do anything
+
+
+def look(client: RayClient) -> Look:
+    """Raises :class:`BackendAway` if Ray does not answer."""
+    answer = client.ask("look")
+    gangs = {}
+    for text, parts in answer["gangs"].items():
+        name = LaunchName.read(text)
+        if name is not None:
+            waits = set(parts.values()) != {"running"}
+            gangs[name] = SeenGang(waits=waits, parts=frozenset(map(int, parts)))
+    return Look(_by_name(answer["nodes"]), gangs)
+
+
+def causes(client: RayClient, names: Sequence[LaunchName]) -> dict[LaunchName, dict[int, Cause]]:
+    """Why parts of these gangs do not live, as far as Ray remembers.
+
+    Raises :class:`BackendAway` if Ray does not answer.
+    """
+    answer = client.ask("causes", names=[str(name) for name in names])
+    return {
+        name: {int(part): Cause(**cause) for part, cause in answer.get(str(name), {}).items()}
+        for name in names
+    }
+
+
+def _by_name(records: Sequence[dict[str, Any]]) -> dict[str, SeenNode]:
+    """Nodes with GPUs by the name that Ray knows them by, its address unless it was given one.
+
+    Where several have the same name, part of Ray's own id makes the difference.
+    """
+    with_gpus = [record for record in records if record["gpus"]]
+    count = Counter(record["name"] for record in with_gpus)
+    nodes = {}
+    for record in sorted(with_gpus, key=lambda record: (record["name"], record["ray_id"])):
+        name, ray_id = record["name"], record["ray_id"]
+        if count[name] > 1:
+            name = f"{name}-{ray_id[:6]}"
+        nodes[name] = SeenNode(
+            Node(name, record["gpus"], (record["gpu_type"] or "gpu").lower()),
+            record["address"],
+            occupied=record["foreign"],
+            settled=record["settled"],
+            incarnation=ray_id,
+        )
+    return nodes
