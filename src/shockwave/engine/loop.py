@@ -22,6 +22,7 @@ from shockwave.engine.intake import Intake
 from shockwave.engine.log import Log
 from shockwave.engine.retry import Retries
 from shockwave.engine.state import Rounds, SchedulerState
+from shockwave.engine.watch import Silence
 from shockwave.model.errors import PolicyError, StuckError
 from shockwave.model.events import JobStarted, Placement, RoundDecided, Starts
 from shockwave.model.view import Ints, View
@@ -48,6 +49,7 @@ class RoundLoop:
         log: Log,
         clock: Clock | None = None,
         retries: Retries | None = None,
+        silence: Silence | None = None,
         observers: Sequence[Observer] = (),
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -64,9 +66,10 @@ class RoundLoop:
         self._feed = feed
         self._began = 0.0  # the work on this round, by the timer
         self._assigner = Assigner(log.state, executor)
-        self._intake = Intake(log, executor, feed, predictor, retries or Retries())
+        self._intake = Intake(log, executor, feed, predictor, retries or Retries(), silence)
         self._eligible = 0
         self._decided_version = -1  # of the state, when the last decision was taken
+        self._seen = (-1, 0.0)  # version and time of the last look at all jobs
         self._last: tuple[Ints, Decision] | None = None  # handles that were chosen, and why
 
     @property
@@ -107,12 +110,14 @@ class RoundLoop:
         self._wait()
         self._began = self.timer()
         round_starts = self.now >= self.rounds.start(self.round)
-        happened = self._intake.collect(self.now, round_starts=round_starts)
+        self._intake.collect(self.now, round_starts=round_starts)
         if self.executor.away() is not None:
             return self._ride_out()
-        if round_starts:
-            return self._hold_round()
-        if happened and self._starts_at_once:
+        if not round_starts and not (self._starts_at_once and self._may_fill_gaps()):
+            return True
+        with self.log.deciding():
+            if round_starts:
+                return self._hold_round()
             self._fill_gaps()
         return True
 
@@ -134,7 +139,7 @@ class RoundLoop:
     def _next_news(self) -> float:
         waiting = len(self.state.table.active) > len(self.state.placer.held())
         news = self.executor.quiet_until() if waiting else math.inf
-        return min(news, self._feed.next_arrival())
+        return min(news, self._feed.next_arrival(), self.state.next_time_limit())
 
     # 1. Collect (:mod:`shockwave.engine.intake`), and what to do when there is nothing to decide.
 
@@ -176,6 +181,11 @@ class RoundLoop:
         self._record_round(view, decision, orders.running, spanning, seconds)
         return True
 
+    def _may_fill_gaps(self) -> bool:
+        """Whether something happened, or a back-off ended, since the last look at all jobs."""
+        seen_version, seen_at = self._seen
+        return self.state.version != seen_version or self.state.next_eligible(seen_at) <= self.now
+
     def _fill_gaps(self) -> None:
         """Between rounds: free GPUs go to waiting jobs in the policy's order of preference."""
         eligible = self._eligible_jobs()
@@ -194,6 +204,7 @@ class RoundLoop:
     # 2. Observe: freeze what a policy may see.
 
     def _eligible_jobs(self) -> Ints:
+        self._seen = (self.state.version, self.now)
         eligible = self._assigner.that_could_fit(self.state.eligible(self.now))
         if len(eligible) != self._eligible:  # a back-off ended: news that no event tells
             self._eligible = len(eligible)
@@ -335,6 +346,7 @@ class RoundLoop:
             self.executor.quiet_until(),
             self._feed.next_arrival(),
             self.state.next_eligible(self.now),
+            self.state.next_time_limit(),
         )
 
     def _stuck_message(self) -> str:

@@ -83,10 +83,9 @@ class Snapshots:
         header: dict[str, Any] = json.loads(line)
         if header["format"] != FORMAT:
             raise ValueError(f"it has format {header['format']}, this program knows {FORMAT}")
-        if (
-            header["origin_unix"] != self._store.started_unix()
-            or header["event_sha256"] != self._event_sha256(header["event"])
-        ):
+        if header["origin_unix"] != self._store.started_unix() or header[
+            "event_sha256"
+        ] != self._event_sha256(header["event"]):
             raise ValueError("it belongs to another journal")
         if hashlib.sha256(block).hexdigest() != header["sha256"]:
             raise ValueError("it is damaged: its checksum is wrong")

@@ -29,7 +29,7 @@ from shockwave.server.archive import Archive
 from shockwave.server.database import clear_errors, connect, lock_database, shown_url
 from shockwave.server.facts import JobFacts
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 ACTIVE = "active"  # the state of a job in the index until it has ended
 _BATCH = 2_000  # rows that are read at once
 
@@ -48,6 +48,7 @@ _jobs = sa.Table(
     sa.Column("name", sa.String(128), nullable=False, index=True),
     sa.Column("tenant", sa.String(128), nullable=False),
     sa.Column("owner", sa.String(128), nullable=False),
+    sa.Column("group_id", sa.String(160), nullable=False, index=True),
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("key", sa.String(300), unique=True),
     sa.Column("submission", sa.Text, nullable=False),
@@ -73,6 +74,7 @@ class IndexedJob:
     name: str
     tenant: str
     owner: str
+    group_id: str
     state: str
     key: str | None
     submission: str
@@ -202,6 +204,7 @@ class Store:
         after: int,
         limit: int,
         owner: str | None = None,
+        group: str | None = None,
     ) -> list[JobFacts]:
         """Jobs that have ended, in order of submission from number ``after`` on."""
         wanted = sa.select(_jobs.c.facts).where(_jobs.c.number > after, _jobs.c.state != ACTIVE)
@@ -211,10 +214,22 @@ class Store:
             wanted = wanted.where(_jobs.c.tenant == tenant)
         if owner is not None:
             wanted = wanted.where(_jobs.c.owner == owner)
+        if group is not None:
+            wanted = wanted.where(_jobs.c.group_id == group)
         wanted = wanted.order_by(_jobs.c.number).limit(limit)
         with clear_errors(self.where), self._engine.connect() as connection:
             texts = connection.execute(wanted).scalars().all()
         return [facts_module.from_json(text) for text in texts]
+
+    def ended_of_group(self, group: str) -> dict[str, int]:
+        """How many jobs of a group have ended, by state."""
+        wanted = (
+            sa.select(_jobs.c.state, sa.func.count())
+            .where(_jobs.c.group_id == group, _jobs.c.state != ACTIVE)
+            .group_by(_jobs.c.state)
+        )
+        with clear_errors(self.where), self._engine.connect() as connection:
+            return {str(state): int(count) for state, count in connection.execute(wanted)}
 
     def index(self) -> tuple[int, list[IndexedJob]]:
         """The last event, and all rows of the index as they were then."""
@@ -395,6 +410,7 @@ def indexed(number: int, event: JobSubmitted) -> dict[str, Any]:
         "name": job.name,
         "tenant": job.tenant,
         "owner": job.owner,
+        "group_id": job.group,
         "state": ACTIVE,
         "key": event.key,
         "submission": event.submission or "{}",
