@@ -228,7 +228,8 @@ def load(server: Server, jobs: list[Any], seconds: float, rate: float, batch: in
     reporters = Reporters(server, jobs, rate, batch)
     thread = threading.Thread(target=in_threads, args=(REPORTERS, reporters.run))
     connection = server.client()
-    before = connection.get("/api/v1/plan")["round"]["round"]
+    last = connection.get("/api/v1/plan")["round"]  # jobs may run before the first round
+    before = -1 if last is None else last["round"]
     page, whole = Timed(), Timed()
     start = time.perf_counter()
     thread.start()

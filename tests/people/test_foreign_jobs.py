@@ -284,11 +284,11 @@ def exchange(
     return raw(url, "\r\n".join([*head, "", ""]).encode() + (body or b""))
 
 
-def raw(url: str, sent: bytes) -> bytes:
-    """Whatever comes back for whatever was sent, within a few seconds."""
+def raw(url: str, sent: bytes, patience_seconds: float = 20.0) -> bytes:
+    """Whatever comes back for whatever was sent."""
     with connect(Path(url.removeprefix("unix:")), timeout=20.0) as connection:
         received = b""
-        connection.settimeout(3.0)
+        connection.settimeout(patience_seconds)
         with suppress(TimeoutError, ConnectionResetError, BrokenPipeError):
             connection.sendall(sent)
             while chunk := connection.recv(65536):

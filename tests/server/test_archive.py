@@ -61,6 +61,12 @@ def test_whole_segments_move_and_are_read_across(store: Store, tmp_path: Path) -
     assert len(store.events_since(5.0, ["node-occupied"])) == 17  # the others are archived
 
 
+def test_a_long_past_is_moved_in_pieces(store: Store) -> None:
+    moved = [store.archive_events(39.0, 100, most_segments=2) for _ in range(3)]
+    assert moved == [20, 10, 0]
+    assert everything(store) == EVENTS
+
+
 def test_nothing_that_a_snapshot_needs_is_moved(store: Store) -> None:
     assert store.archive_events(before_seconds=1e9, up_to=25) == 20
     assert in_database(store)[0] == 21

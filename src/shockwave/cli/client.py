@@ -96,6 +96,9 @@ class Client:
     def post(self, *path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Any:
         return self._json("POST", path, {}, body, headers)
 
+    def patch(self, *path: str, body: Any) -> Any:
+        return self._json("PATCH", path, {}, body)
+
     def pages(self, *path: str, limit: int | None = None, **query: Any) -> Iterator[Any]:
         """The items of all pages, up to ``limit`` of them."""
         left = limit

@@ -1,9 +1,10 @@
-"""``shockwave status, why, logs, cancel``: one job."""
+"""``shockwave status, why, logs``: one job."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,9 +23,11 @@ from shockwave.cli.client import (
     UrlOption,
     print_json,
 )
-from shockwave.cli.console import console, one_line_errors
-from shockwave.cli.queue import ACTIVE, moment, progress
+from shockwave.cli.console import console, duration, one_line_errors
+from shockwave.cli.queue import moment, progress
+from shockwave.model.errors import InputError
 
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 JobArgument = Annotated[
     str, typer.Argument(metavar="JOB", help="Its id, or its name.", show_default=False)
 ]
@@ -60,6 +63,7 @@ def status(
             "starts": f"{record['starts']}, {record['preemptions']} preemptions, "
             f"{record['crashes']} crashes",
             "why": record["why"]["reason"],
+            **_further(record),
         }
         console.print(_facts(facts))
 
@@ -78,7 +82,8 @@ def why(
             print_json(told)
             return
         console.print(told["reason"], markup=False)
-        console.print(_facts(_forecast(told, time.time())))
+        links = client.get("jobs", job)["links"]
+        console.print(_facts(_forecast(told, time.time()) | links))
         if told["last_log_lines"]:
             console.print("\n[bold]The last lines it wrote[/]")
             for line in told["last_log_lines"]:
@@ -92,13 +97,24 @@ def logs(
     tail: Annotated[
         int | None, typer.Option("--tail", "-n", min=0, help="Only the last lines.")
     ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Only since then: 10m ago, or 2026-05-01T12:00.")
+    ] = None,
+    times: Annotated[bool, typer.Option("--times", help="The time in front of lines.")] = False,
     url: UrlOption = DEFAULT_URL,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print what a job wrote. With --json, an object a line."""
+    """Print what a job wrote, launch by launch. With --json, an object a line."""
     with one_line_errors():
-        query = {"rank": rank, "tail": tail, "follow": "true" if follow else None}
+        query = {
+            "rank": rank,
+            "tail": tail,
+            "since": None if since is None else _moment_of(since, time.time()),
+            "follow": "true" if follow else None,
+            "times": "true" if times else None,
+            "launches": None if as_json else "true",
+        }
         chunks = Client(url, token).stream("jobs", job, "logs", **query)
         out = sys.stdout.buffer
         try:
@@ -112,21 +128,23 @@ def logs(
                 raise
 
 
-def cancel(
-    job: JobArgument,
-    url: UrlOption = DEFAULT_URL,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Take a job back; if it runs, it is stopped."""
-    with one_line_errors():
-        record = Client(url, token).delete("jobs", job)
-        if as_json:
-            print_json(record)
-        elif record["state"] in ACTIVE:
-            console.print(f"{record['id']}: will be cancelled with the next round", markup=False)
-        else:
-            console.print(f"{record['id']}: {record['state']}", markup=False)
+def _moment_of(text: str, now_unix: float) -> float:
+    """A time as people say it, in unix seconds: so long ago, or a date.
+
+    >>> _moment_of("10m", 1000.0), _moment_of("90", 1000.0), _moment_of("1970-01-01T00:01Z", 0.0)
+    (400.0, 910.0, 60.0)
+    """
+    parts = re.fullmatch(r"(\d+(?:\.\d+)?)([dhms]?)", text.removesuffix(" ago").strip())
+    if parts is not None:
+        return max(now_unix - float(parts[1]) * _UNITS[parts[2]], 0.0)
+    try:
+        return max(datetime.fromisoformat(text).timestamp(), 0.0)
+    except ValueError:
+        raise InputError(
+            "expected a duration such as 10m, or a time such as 2026-05-01T12:00",
+            place="--since",
+            value=text,
+        ) from None
 
 
 def _as_objects(chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -140,6 +158,22 @@ def _as_objects(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 def _object(line: bytes) -> bytes:
     return json.dumps({"line": line.decode(errors="replace")}).encode() + b"\n"
+
+
+def _further(record: Mapping[str, Any]) -> dict[str, str]:
+    """What only some jobs have."""
+    limit = record["time_limit"]
+    facts = {
+        "group": record["group"],
+        "owner": record["owner"],
+        "preemptible": record["preemptible"],
+        "time limit": "" if limit is None else duration(limit),
+        "after": ", ".join(record["after"]),
+        "after the end of": ", ".join(record["after_any"]),
+        "exit code": "" if record["exit_code"] is None else str(record["exit_code"]),
+        **record["links"],
+    }
+    return {name: value for name, value in facts.items() if value}
 
 
 def _forecast(told: Mapping[str, Any], now_unix: float) -> dict[str, str]:

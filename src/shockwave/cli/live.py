@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import typer
 
+from shockwave.cli.change import cancel, hold, release, requeue, set_
 from shockwave.cli.console import HELP
-from shockwave.cli.jobs import cancel, logs, status, why
+from shockwave.cli.jobs import logs, status, why
+from shockwave.cli.metrics import metrics
 from shockwave.cli.nodes import drain, nodes
 from shockwave.cli.queue import queue
-from shockwave.cli.submit import SubmitCommand, submit
+from shockwave.cli.run import run
+from shockwave.cli.shell import attach, shell
+from shockwave.cli.submit import JobCommand, LikeSubmitCommand, submit
+from shockwave.cli.sweep import sweep
+from shockwave.cli.wait import wait
 
 app = typer.Typer(pretty_exceptions_enable=False, context_settings=HELP)  # these alone
 
 
 def register(app: typer.Typer) -> None:
     """Adds them to the command line."""
-    app.command(cls=SubmitCommand)(submit)
-    for command in (queue, status, why, logs, cancel, nodes, drain):
+    app.command(cls=JobCommand)(submit)
+    app.command(cls=LikeSubmitCommand)(sweep)
+    app.command(cls=LikeSubmitCommand)(run)
+    app.command(cls=LikeSubmitCommand)(shell)
+    app.command("set")(set_)
+    looks = (queue, status, why, logs, metrics, wait, attach, nodes)
+    for command in (*looks, cancel, hold, release, requeue, drain):
         app.command()(command)
 
 

@@ -37,6 +37,10 @@ def queue(
         ),
     ] = None,
     tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
+    group: Annotated[str | None, typer.Option(help="Only the jobs of this group.")] = None,
+    expand: Annotated[
+        bool, typer.Option("--expand", help="Every job of a group, not one line for all.")
+    ] = False,
     everything: Annotated[bool, typer.Option("--all", help="Jobs that are over too.")] = False,
     limit: Annotated[
         int | None, typer.Option(min=1, help=f"At most so many. Default: {SHOWN}, JSON all.")
@@ -53,22 +57,29 @@ def queue(
             raise InputError("cannot be combined with --json", place="--watch")
         client = Client(url, token)
         states = state or (None if everything else list(ACTIVE))
+        folded = group is None and tenant is None and not (expand or state or everything)
 
         def jobs(most: int | None) -> list[Any]:
-            return list(client.pages("jobs", limit=most, state=states, tenant=tenant))
+            of = "" if folded else group
+            return list(client.pages("jobs", limit=most, state=states, tenant=tenant, group=of))
+
+        def groups() -> list[Any]:
+            if group is not None:
+                return [client.get("groups", group)]
+            return client.get("groups")["items"] if folded else []
 
         if as_json:
-            print_json(jobs(limit))
+            print_json([*(groups() if folded else ()), *jobs(limit)])
             return
         shown = limit or SHOWN
         if watch:
-            _watch(lambda: queue_table(jobs(shown), time.time()), every)
+            _watch(lambda: queue_table(jobs(shown), time.time(), groups()), every)
             return
-        found = jobs(shown + 1)
-        if not found:
+        found, swept = jobs(shown + 1), groups()
+        if not found and not swept:
             note("No jobs. Submit one: shockwave submit --epochs 3 -- python train.py")
             return
-        console.print(queue_table(found[:shown], time.time()))
+        console.print(queue_table(found[:shown], time.time(), swept))
         if len(found) > shown:
             note(f"There are more: --limit {10 * shown}")
 
@@ -88,8 +99,10 @@ def _watch(table: Any, every_seconds: float) -> None:
             live.update(table(), refresh=True)
 
 
-def queue_table(jobs: Sequence[Mapping[str, Any]], now_unix: float) -> Table:
-    """Jobs as ``GET /jobs`` gives them, one a row; times from ``now_unix`` on."""
+def queue_table(
+    jobs: Sequence[Mapping[str, Any]], now_unix: float, groups: Sequence[Mapping[str, Any]] = ()
+) -> Table:
+    """Jobs as ``GET /jobs`` gives them, one a row, and groups; times from ``now_unix`` on."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     for heading, right in (
         ("id", False), ("name", False), ("state", False), ("GPUs", True), ("progress", True),
@@ -101,6 +114,8 @@ def queue_table(jobs: Sequence[Mapping[str, Any]], now_unix: float) -> Table:
             no_wrap=heading != "reason",
             overflow="fold" if heading in ("id", "reason") else "ellipsis",
         )
+    for group in groups:
+        table.add_row(*_group_row(group))
     for job in jobs:
         why = job["why"]
         style = _STYLES.get(job["state"], "")
@@ -116,6 +131,30 @@ def queue_table(jobs: Sequence[Mapping[str, Any]], now_unix: float) -> Table:
             escape(why["reason"]),
         )
     return table
+
+
+def _group_row(group: Mapping[str, Any]) -> list[str]:
+    counts = group["jobs"]
+    total = sum(counts.values())
+    left = sum(counts.get(state, 0) for state in ACTIVE)
+    state = next((state for state in ("running", "waiting") if counts.get(state)), "over")
+    said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    if group["parallel"]:
+        said += f"; at most {group['parallel']} at once"
+    if group["silent"]:
+        said += f"; {group['silent']} may hang"
+    style = _STYLES.get(state, "")
+    return [
+        escape(group["id"]),
+        f"{total} jobs",
+        f"[{style}]{state}[/]" if style else state,
+        str(group["gpus"]),
+        f"{total - left}/{total} {group['progress']:.0%}",
+        "-",
+        "-",
+        "-",
+        escape(said),
+    ]
 
 
 def progress(job: Mapping[str, Any]) -> str:

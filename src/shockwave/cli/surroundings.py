@@ -6,37 +6,36 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from shockwave.model.errors import InputError
-
-if TYPE_CHECKING:
-    from shockwave.server.records import Source, Submission
 
 _GIT_SECONDS = 10.0
 _NAMES = ("PATH", "VIRTUAL_ENV", "PYTHONPATH")  # what makes 'python' the same python
 _PREFIXES = ("CONDA_",)
 
 
-def with_surroundings(
-    submission: Submission,
+def add_surroundings(
+    fields: dict[str, Any],
     env: Sequence[str] = (),
     env_file: Path | None = None,
     environment: Mapping[str, str] = os.environ,
-) -> Submission:
-    """The job in the environment that is there now, and with the commit that its code is at.
+) -> None:
+    """Gives the fields of a job the environment that is there now, and its code's commit.
 
     ``env`` are NAME or NAME=VALUE. Rising precedence: what is taken by default, the job file, the
     file of variables, ``env``. Raises :class:`InputError`.
     """
-    variables = {
-        **taken_by_default(environment),
-        **submission.env,
-        **({} if env_file is None else read_env_file(env_file)),
-        **_given(env, environment),
-    }
-    source = submission.source or source_of(Path(submission.workdir))
-    return submission.model_copy(update={"env": variables, "source": source})
+    own = fields.get("env") or {}
+    if isinstance(own, dict):  # else it is told as what it is, a mistake in the file
+        fields["env"] = {
+            **taken_by_default(environment),
+            **own,
+            **({} if env_file is None else read_env_file(env_file)),
+            **_given(env, environment),
+        }
+    if "source" not in fields and isinstance(fields.get("workdir"), str):
+        fields["source"] = source_of(Path(fields["workdir"]))
 
 
 def taken_by_default(environment: Mapping[str, str]) -> dict[str, str]:
@@ -97,13 +96,11 @@ def read_env_file(path: Path) -> dict[str, str]:
     return variables
 
 
-def source_of(folder: Path) -> Source | None:
+def source_of(folder: Path) -> dict[str, Any] | None:
     """The commit that a folder is at; None where git knows of none."""
-    from shockwave.server.records import Source
-
     commit = _git(folder, "rev-parse", "--verify", "HEAD")
     changes = _git(folder, "status", "--porcelain", "--untracked-files=no")
-    return Source(commit=commit, dirty=bool(changes)) if commit else None
+    return {"commit": commit, "dirty": bool(changes)} if commit else None
 
 
 def _git(folder: Path, *arguments: str) -> str:

@@ -14,11 +14,13 @@ from shockwave.engine.executor import Executor
 from shockwave.engine.feed import Feed
 from shockwave.engine.log import Log
 from shockwave.engine.retry import Retries
+from shockwave.engine.watch import Silence, newly_silent, out_of_time, waiting_in_vain
 from shockwave.model.events import (
     Event,
     JobCancelled,
     JobFailed,
     JobFinished,
+    JobSilent,
     JobStopped,
     JobSubmitted,
     NodeDown,
@@ -28,6 +30,7 @@ from shockwave.model.events import (
     StopReason,
     job_of,
 )
+from shockwave.model.job import OnHang
 from shockwave.model.view import Ints
 from shockwave.predict.base import Predictor
 
@@ -42,6 +45,7 @@ class Intake:
         feed: Feed,
         predictor: Predictor,
         retries: Retries,
+        silence: Silence | None = None,
     ) -> None:
         self._log = log
         self._state = log.state
@@ -49,15 +53,15 @@ class Intake:
         self._feed = feed
         self._predictor = predictor
         self._retries = retries
+        self._silence = silence  # None where jobs cannot hang
         self._fits_backend = True  # whether the backend's nodes are the journal's
 
-    def collect(self, now: float, *, round_starts: bool = True) -> bool:
-        """Everything up to ``now``. Returns whether something happened that may free GPUs.
+    def collect(self, now: float, *, round_starts: bool = True) -> None:
+        """Everything up to ``now``.
 
         The progress of all jobs is taken at the start of a round, between rounds that of the
         jobs that something happened to.
         """
-        version = self._state.version
         events = self._executor.poll(now)
         self._take_progress(events, round_starts)
         for event in events:
@@ -68,8 +72,10 @@ class Intake:
         self._log.take_requests()
         if self._executor.away() is None:  # else they wait: nothing can be ordered
             self._obey_requests(now)
+            self._keep_limits(now)
+            if round_starts and self._silence is not None:
+                self._look_for_silence(now, self._silence)
         self._log.flush()
-        return self._state.version != version
 
     def preempt(self, handles: Ints, time: float) -> None:
         """These jobs save and give up their GPUs: in the journal first, then for real."""
@@ -172,21 +178,39 @@ class Intake:
         if handle is None:
             return
         row = table.row(handle)
+        if stop.reason is StopReason.PREEMPTED:  # only what we order is a preemption
+            stop = replace(stop, reason=StopReason.KILLED)
         if stop.reason is StopReason.CRASHED:
             again = stop.epochs_done <= table.crash_epochs[row]
             tries = int(table.crashes[row]) + 1 if again else 1
         elif stop.reason is StopReason.NOT_STARTED:
             tries = int(table.failed_starts[row]) + 1
+        elif stop.reason is StopReason.KILLED:
+            self._take_kill(stop, row)
+            return
         else:
-            ours = stop.reason is StopReason.PREEMPTED  # only what we order is a preemption
-            self._log.emit(replace(stop, reason=StopReason.KILLED) if ours else stop)
+            self._log.emit(stop)
             return
         wait = self._retries.back_off_seconds(tries)
         self._log.emit(replace(stop, back_off_seconds=wait))
-        if self._retries.gives_up(tries):
+        if self._retries.gives_up(tries, table.spec(handle).retries):
             crashed = stop.reason is StopReason.CRASHED
             what = "kept crashing" if crashed else "cannot start"
             self._log.emit(JobFailed(stop.time, stop.job, f"{what}: {stop.detail}"))
+
+    def _take_kill(self, stop: JobStopped, row: int) -> None:
+        """Not its own fault: tried again without end, but ever more slowly if nothing comes of it.
+
+        Unless its owner wants no such retries.
+        """
+        table = self._state.table
+        again = stop.epochs_done <= table.kill_epochs[row]
+        kills = int(table.kills[row]) + 1 if again else 1
+        wait = self._retries.back_off_seconds(kills - 1) if kills > 1 else 0.0
+        self._log.emit(replace(stop, back_off_seconds=wait))
+        retries = table.spec(int(table.handle[row])).retries
+        if retries is not None and kills > retries:
+            self._log.emit(JobFailed(stop.time, stop.job, f"was killed: {stop.detail}"))
 
     # What was asked for.
 
@@ -198,11 +222,51 @@ class Intake:
         running = np.array([h for h in cancelled.tolist() if self._state.is_running(h)], np.int64)
         for handle in cancelled.tolist():
             self._log.emit(JobCancelled(now, table.spec(handle).id))
-        if len(running):
-            self._log.flush()
-            self._executor.stop(running)
+        self._stop_when_durable(running)
         leaving = set(self._state.drained_holders())
         requeued = active[table.requeueing[rows]].tolist()
         leaving.update(handle for handle in requeued if self._state.is_running(handle))
         leaving.difference_update(cancelled.tolist())
         self.preempt(np.array(sorted(leaving), dtype=np.int64), now)
+
+    def _stop_when_durable(self, handles: Ints) -> None:
+        """For jobs that the journal has as ended or stopped already."""
+        if len(handles):
+            self._log.flush()
+            self._executor.stop(handles)
+
+    # What cannot go on.
+
+    def _keep_limits(self, now: float) -> None:
+        while ends := waiting_in_vain(self._state, now):  # which may let others wait in vain
+            self._log.emit(*ends)
+        overdue, table = out_of_time(self._state, now), self._state.table
+        for handle in overdue.tolist():
+            spec = table.spec(handle)
+            reason = f"time limit: it has held its GPUs for {spec.time_limit_seconds:g} s"
+            self._log.emit(JobFailed(now, spec.id, reason))
+        self._stop_when_durable(overdue)
+
+    def _look_for_silence(self, now: float, silence: Silence) -> None:
+        table = self._state.table
+        for event in newly_silent(self._state, now, silence):
+            self._log.emit(event)
+            handle = table.find(event.job)
+            assert handle is not None  # it runs
+            choice = table.spec(handle).on_hang
+            if choice is OnHang.NOTHING:
+                continue
+            if choice is OnHang.FAIL:
+                self._log.emit(JobFailed(now, event.job, _said_of(event)))
+            else:
+                done = float(table.epochs_done[table.row(handle)])
+                stop = JobStopped(now, event.job, done, StopReason.CRASHED, _said_of(event))
+                self._take_stop(stop)
+            self._stop_when_durable(np.array([handle], dtype=np.int64))
+
+
+def _said_of(silent: JobSilent) -> str:
+    return (
+        f"it hung: it said nothing for {silent.silent_seconds:.0f} s, "
+        f"and an epoch takes {silent.epoch_seconds:.3g} s"
+    )

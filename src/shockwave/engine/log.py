@@ -31,7 +31,8 @@ class Log:
     def __init__(self, state: SchedulerState, journal: Journal) -> None:
         self.state = state
         self._journal = journal
-        self._ordering = threading.Lock()
+        self._ordering = threading.Condition(threading.Lock())
+        self._deciding = False
         self._writing = threading.Lock()
         self._waiting: list[Event] = []  # to be written
         self._requests: list[Request] = []  # to be applied
@@ -61,6 +62,23 @@ class Log:
         self._write_up_to(self._taken)
 
     @contextmanager
+    def deciding(self) -> Iterator[None]:
+        """From the look that a decision is based on until its orders are in the journal.
+
+        What a job declares does not change meanwhile.
+        """
+        with self._ordering:
+            self._check()
+            self._apply_requests()
+            self._deciding = True
+        try:
+            yield
+        finally:
+            with self._ordering:
+                self._deciding = False
+                self._ordering.notify_all()
+
+    @contextmanager
     def at_rest(self) -> Iterator[None]:
         """Nothing is written meanwhile, and the state is exactly the fold of the journal."""
         with self._writing, self._ordering:
@@ -73,12 +91,18 @@ class Log:
 
     # Everybody's side.
 
-    def request(self, make: Callable[[], Sequence[Request]]) -> None:
+    def request(
+        self, make: Callable[[], Sequence[Request]], *, between_decisions: bool = False
+    ) -> None:
         """What somebody asks for; durable when this returns. Of many callers one writes.
 
-        ``make`` is called when the order of events is settled: no other comes in between.
+        ``make`` is called when the order of events is settled: no other comes in between, and
+        what it reads of the state holds when the request is applied. ``between_decisions``
+        waits for the end of a decision in the making, for what would contradict its orders.
         """
         with self._ordering:
+            if between_decisions:
+                self._ordering.wait_for(lambda: not self._deciding)
             self._check()
             requests = make()
             self._take(requests)

@@ -22,6 +22,7 @@ from shockwave.engine.intake import Intake
 from shockwave.engine.log import Log
 from shockwave.engine.retry import Retries
 from shockwave.engine.state import Rounds, SchedulerState
+from shockwave.engine.watch import Silence
 from shockwave.model.errors import PolicyError, StuckError
 from shockwave.model.events import JobStarted, Placement, RoundDecided, Starts
 from shockwave.model.view import Ints, View
@@ -49,6 +50,7 @@ class RoundLoop:
         log: Log,
         clock: Clock | None = None,
         retries: Retries | None = None,
+        silence: Silence | None = None,
         observers: Sequence[Observer] = (),
         most_without_gpus: int = 1_000_000,
         timer: Callable[[], float] = time.perf_counter,
@@ -67,9 +69,10 @@ class RoundLoop:
         self._feed = feed
         self._began = 0.0  # the work on this round, by the timer
         self._assigner = Assigner(log.state, executor)
-        self._intake = Intake(log, executor, feed, predictor, retries or Retries())
+        self._intake = Intake(log, executor, feed, predictor, retries or Retries(), silence)
         self._eligible = 0
         self._decided_version = -1  # of the state, when the last decision was taken
+        self._seen = (-1, 0.0)  # version and time of the last look at all jobs
         self._last: tuple[Ints, Decision] | None = None  # handles that were chosen, and why
 
     @property
@@ -107,18 +110,18 @@ class RoundLoop:
 
     def step(self) -> bool:
         """One look at the world, and a round if one is due. False when all work is done."""
-        looked = self.now
         self._wait()
         self._began = self.timer()
         round_starts = self.now >= self.rounds.start(self.round)
-        happened = self._intake.collect(self.now, round_starts=round_starts)
+        self._intake.collect(self.now, round_starts=round_starts)
         if self.executor.away() is not None:
             return self._ride_out()
         self._start_without_gpus()
-        if round_starts:
-            return self._hold_round()
-        back_off_ended = self.state.next_eligible(looked) <= self.now
-        if self._starts_at_once and (happened or back_off_ended):
+        if not round_starts and not (self._starts_at_once and self._may_fill_gaps()):
+            return True
+        with self.log.deciding():
+            if round_starts:
+                return self._hold_round()
             self._fill_gaps()
         return True
 
@@ -140,7 +143,12 @@ class RoundLoop:
     def _next_news(self) -> float:
         waiting = len(self.state.table.active) > len(self.state.placer.held())
         news = self.executor.quiet_until() if waiting else math.inf
-        return min(news, self._feed.next_arrival(), self.state.next_eligible(self.now))
+        return min(
+            news,
+            self._feed.next_arrival(),
+            self.state.next_eligible(self.now),
+            self.state.next_time_limit(),
+        )
 
     # 1. Collect (:mod:`shockwave.engine.intake`), and what to do when there is nothing to decide.
 
@@ -184,11 +192,17 @@ class RoundLoop:
 
     def _start_without_gpus(self) -> None:
         """Jobs that need no GPU run beside the others, and no policy is asked about them."""
-        found = self.state.startable_without_gpus(self.now, self.most_without_gpus)
-        if len(found):
-            orders = Orders(placements=dict.fromkeys(found.tolist(), ()))
-            self._record_orders(orders)
-            self._act(orders)
+        with self.log.deciding():
+            found = self.state.startable_without_gpus(self.now, self.most_without_gpus)
+            if len(found):
+                orders = Orders(placements=dict.fromkeys(found.tolist(), ()))
+                self._record_orders(orders)
+                self._act(orders)
+
+    def _may_fill_gaps(self) -> bool:
+        """Whether something happened, or a back-off ended, since the last look at all jobs."""
+        seen_version, seen_at = self._seen
+        return self.state.version != seen_version or self.state.next_eligible(seen_at) <= self.now
 
     def _fill_gaps(self) -> None:
         """Between rounds: free GPUs go to waiting jobs in the policy's order of preference."""
@@ -208,6 +222,7 @@ class RoundLoop:
     # 2. Observe: freeze what a policy may see.
 
     def _eligible_jobs(self) -> Ints:
+        self._seen = (self.state.version, self.now)
         eligible = self.state.table.needing_gpus(self.state.eligible(self.now))
         eligible = self._assigner.that_could_fit(eligible)
         if len(eligible) != self._eligible:  # a back-off ended: news that no event tells
@@ -351,6 +366,7 @@ class RoundLoop:
             self.executor.quiet_until(),
             self._feed.next_arrival(),
             self.state.next_eligible(self.now),
+            self.state.next_time_limit(),
         )
 
     def _stuck_message(self) -> str:

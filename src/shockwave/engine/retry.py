@@ -17,7 +17,10 @@ class Retries:
     first_back_off_seconds: float = 0.0
     longest_back_off_seconds: float = 600.0
 
-    def gives_up(self, crashes: int) -> bool:
+    def gives_up(self, crashes: int, retries: int | None = None) -> bool:
+        """``retries`` is what the job itself allows, if it says so."""
+        if retries is not None:
+            return crashes > retries
         return self.most_crashes is not None and crashes >= self.most_crashes
 
     def back_off_seconds(self, crashes: int) -> float:

@@ -13,6 +13,7 @@ from typing import assert_never
 
 import numpy as np
 
+from shockwave.engine.dependencies import Dependencies
 from shockwave.engine.placement import Placer
 from shockwave.engine.table import RUNNING, JobTable
 from shockwave.model.cluster import Node
@@ -27,6 +28,7 @@ from shockwave.model.events import (
     JobNoted,
     JobReleased,
     JobRunning,
+    JobSilent,
     JobStarted,
     JobStopped,
     JobSubmitted,
@@ -93,6 +95,7 @@ class SchedulerState:
         self.rounds = Rounds()
         self.table = JobTable()
         self.placer = Placer(())
+        self.dependencies = Dependencies()
         self.nodes: dict[str, NodeStatus] = {}
         self.experience: deque[FinishedJob] = deque(maxlen=EXPERIENCE_KEPT)
         self.rounds_scheduled = 0
@@ -103,11 +106,19 @@ class SchedulerState:
     # Questions.
 
     def eligible(self, now: float) -> Ints:
-        """Handles of the active jobs that may run: all but those held or backing off."""
+        """Handles of the active jobs that may run.
+
+        Not those that are held, back off, wait for others to end, or would be one too many of
+        their group.
+        """
         active = self.table.active
         rows = self.table.rows(active)
         held = self.table.held[rows] & (self.table.state[rows] != RUNNING)
         barred = held | (self.table.eligible_after[rows] > now)
+        waiting_for_others = self.dependencies.barred
+        if waiting_for_others:
+            barred |= np.isin(active, waiting_for_others)
+        barred |= self.table.beyond_group_limit(rows, barred)
         return np.asarray(active[~barred]) if barred.any() else active
 
     def running(self) -> Ints:
@@ -132,6 +143,12 @@ class SchedulerState:
         waits = self.table.eligible_after[self.table.rows(self.table.active)]
         return float(waits[waits > now].min(initial=np.inf))
 
+    def next_time_limit(self) -> float:
+        """When the first running job will have used up its time; infinite if none has a limit."""
+        if not self.table.any_time_limit:
+            return math.inf
+        return float(self.table.time_limit_at(self.running()).min(initial=np.inf))
+
     def drained_holders(self) -> list[int]:
         """Gangs on nodes that the operator wants empty."""
         drained = [name for name, status in self.nodes.items() if status.drained]
@@ -151,6 +168,7 @@ class SchedulerState:
                 | JobFinished()
                 | JobRunning()
                 | JobNoted()
+                | JobSilent()
                 | JobFailed()
                 | JobCancelled()
                 | JobHeld()
@@ -168,7 +186,8 @@ class SchedulerState:
                 self._decided(event)
                 return
             case JobSubmitted():
-                self.table.submit(event.job)
+                handle = self.table.submit(event.job)
+                self.dependencies.submitted(handle, event.job, self._is_active)
             case NodeUp():
                 self._node(event.node.id, node=event.node, up=True, occupied=0)
             case NodeDown():
@@ -203,6 +222,7 @@ class SchedulerState:
         event: JobStarted
         | JobRunning
         | JobNoted
+        | JobSilent
         | JobStopped
         | RegimeChanged
         | JobFinished
@@ -219,8 +239,8 @@ class SchedulerState:
             case JobStarted():
                 table.state[row] = RUNNING
                 table.starts[row] = event.attempt
-                table.started[row] = event.time
-                table.confirmed[row] = False
+                table.started[row] = table.heard[row] = event.time
+                table.confirmed[row] = table.silent[row] = False
                 self.placer.claim(handle, event.placement)
                 return False
             case JobRunning():
@@ -228,6 +248,9 @@ class SchedulerState:
                 table.failed_starts[row] = 0
                 return False
             case JobNoted():
+                return False
+            case JobSilent():
+                table.silent[row] = True
                 return False
             case JobStopped():
                 self._stop(handle, row, event)
@@ -258,19 +281,29 @@ class SchedulerState:
         table = self.table
         table.state[row] = JobState.WAITING
         table.epochs_done[row] = event.epochs_done
-        table.requeueing[row] = False
+        table.requeueing[row] = table.silent[row] = False
+        table.leased_seconds[row] += max(event.time - table.started[row], 0.0)
         self.placer.release([handle])
         if event.reason is StopReason.CRASHED:
             stuck = event.epochs_done <= table.crash_epochs[row] and table.crashes[row] > 0
             table.crashes[row] = table.crashes[row] + 1 if stuck else 1
             table.crash_epochs[row] = event.epochs_done
+        if event.reason is StopReason.KILLED:
+            stuck = event.epochs_done <= table.kill_epochs[row] and table.kills[row] > 0
+            table.kills[row] = table.kills[row] + 1 if stuck else 1
+            table.kill_epochs[row] = event.epochs_done
         if event.reason is StopReason.NOT_STARTED:
             table.failed_starts[row] += 1
         if event.back_off_seconds > 0:
             table.eligible_after[row] = event.time + event.back_off_seconds
 
+    def _is_active(self, job: str) -> bool:
+        return self.table.find(job) is not None
+
     def _end(self, handle: int, state: JobState) -> None:
         self.placer.release([handle])
+        job = self.table.spec(handle).id
+        self.dependencies.ended(handle, job, finished=state is JobState.FINISHED)
         self.table.close(handle, state)
 
     def _decided(self, event: RoundDecided) -> None:

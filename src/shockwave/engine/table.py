@@ -18,18 +18,21 @@ from shockwave.predict.base import FinishedJob
 _FLOATS = (
     "arrival", "epochs", "weight", "epochs_done", "regime_start", "productive_seconds",
     "received_seconds", "fair_seconds", "active_integral", "eligible_after", "crash_epochs",
-    "restart_seconds", "unsaved_seconds", "started",
+    "restart_seconds", "unsaved_seconds", "started", "leased_seconds", "time_limit", "heard",
+    "kill_epochs",
 )  # fmt: skip
 _INTS = (
     "handle", "gpus", "tenant", "kind", "adaptation", "configurations", "configuration", "state",
-    "rounds_active", "starts", "crashes", "failed_starts", "preemptible",
+    "rounds_active", "starts", "crashes", "failed_starts", "preemptible", "group",
+    "group_parallel", "kills",
 )  # fmt: skip
-_BOOLS = ("held", "cancelling", "requeueing", "confirmed")
+_BOOLS = ("held", "cancelling", "requeueing", "confirmed", "silent")
 _WIDE = {"profile": np.nan, "measured": np.nan, "closed_epochs": 0.0}
 _UNKNOWN = ("restart_seconds", "unsaved_seconds")  # nan until they were measured
 _PREEMPTIBLE = {choice: code for code, choice in enumerate(Preemptible)}
 RUNNING = int(JobState.RUNNING)  # looked up often, and slowly in an enumeration
 _NEVER, _WHEN_SAVED = _PREEMPTIBLE[Preemptible.NEVER], _PREEMPTIBLE[Preemptible.WHEN_SAVED]
+_SAME_WORD_SECONDS = 1.0  # by which the time of a job's last word may seem to change
 _FEW_ENDED = 4096  # so many ended jobs may stay, whatever their share
 
 
@@ -49,7 +52,11 @@ class JobTable:
     crash_epochs: Floats  # done when it last crashed
     restart_seconds: Floats  # measured; nan until then
     unsaved_seconds: Floats  # work since the last checkpoint; nan if there is none
+    kill_epochs: Floats  # done when others last killed it
     started: Floats  # when its present lease began
+    leased_seconds: Floats  # that it held GPUs before that
+    time_limit: Floats  # seconds that it may hold GPUs; infinite if it did not say
+    heard: Floats  # when it last started, or did something new
     handle: Ints
     gpus: Ints
     tenant: Ints
@@ -62,11 +69,15 @@ class JobTable:
     starts: Ints
     crashes: Ints  # in a row, without progress in between
     failed_starts: Ints  # in a row
+    kills: Ints  # by others, in a row, without progress in between
     preemptible: Ints
+    group: Ints
+    group_parallel: Ints
     held: Bools
     cancelling: Bools
     requeueing: Bools
     confirmed: Bools  # seen to run since its last start
+    silent: Bools  # has said nothing for so long that it may hang
     profile: Floats
     measured: Floats
     closed_epochs: Floats
@@ -85,9 +96,12 @@ class JobTable:
         self._specs: list[JobSpec] = []  # by row
         self._compacted = False  # until then rows are handles
         self._any_protected = False  # whether there was ever a job that may not be preempted
+        self._any_limited_group = False  # whether there was ever a group with a limit
+        self.any_time_limit = False  # whether there was ever a job with one
         self._handles: dict[str, int] = {}  # of active jobs
         self._tenants: dict[str, int] = {}
         self._kinds: dict[tuple[str, str], int] = {}
+        self._groups: dict[str, int] = {"": 0}
         self._closed: dict[int, list[tuple[int, float]]] = {}
 
     # Who is where.
@@ -150,6 +164,11 @@ class JobTable:
         self.configurations[row] = len(spec.configurations)
         self.preemptible[row] = _PREEMPTIBLE[spec.preemptible]
         self._any_protected |= spec.preemptible is not Preemptible.ALWAYS
+        self.group[row] = self._groups.setdefault(spec.group, len(self._groups))
+        self.group_parallel[row] = spec.group_parallel
+        self._any_limited_group |= bool(spec.group) and spec.group_parallel > 0
+        self.time_limit[row] = spec.time_limit_seconds or np.inf
+        self.any_time_limit |= spec.time_limit_seconds is not None
         self.profile[row] = np.nan
         self.profile[row, : len(spec.epoch_seconds)] = spec.epoch_seconds
 
@@ -209,6 +228,7 @@ class JobTable:
             here = np.isin(progress.handle, self.active)
             if not here.all():  # the others have ended and may have left
                 progress, rows = progress.only(here), rows[here]
+        self._hear(rows, progress)
         self.epochs_done[rows] = progress.epochs_done
         self.productive_seconds[rows] += progress.productive_seconds
         self.received_seconds[rows] += progress.held_seconds
@@ -223,6 +243,16 @@ class JobTable:
             known = ~np.isnan(progress.unsaved_seconds)
             self.unsaved_seconds[rows[known]] = progress.unsaved_seconds[known]
 
+    def _hear(self, rows: Ints, progress: Progressed) -> None:
+        """When each job last said something: as it is told, else by the epochs that it did."""
+        if progress.silent_seconds is None:
+            heard = np.where(progress.epochs_done != self.epochs_done[rows], progress.time, np.nan)
+        else:
+            heard = progress.time - progress.silent_seconds
+        spoke = heard > self.heard[rows] + _SAME_WORD_SECONDS
+        self.heard[rows[spoke]] = heard[spoke]
+        self.silent[rows[spoke]] = False
+
     def finished_job(self, handle: int) -> FinishedJob:
         """The whole history of a job whose epochs are all done."""
         row = self.row(handle)
@@ -231,6 +261,40 @@ class JobTable:
         if left > 0:
             regimes.append((int(self.configuration[row]), left))
         return FinishedJob(self._specs[row], int(self.kind[row]), tuple(regimes))
+
+    # Limits.
+
+    def beyond_group_limit(self, rows: Ints, barred: Bools) -> Bools:
+        """[row] whether the job waits while its group has all that it may run at once.
+
+        Places go to those that are not ``barred`` otherwise, in order of submission.
+        """
+        beyond = np.zeros(len(rows), dtype=np.bool_)
+        if not self._any_limited_group:
+            return beyond
+        limited = np.flatnonzero((self.group[rows] > 0) & (self.group_parallel[rows] > 0))
+        _, group = np.unique(self.group[rows[limited]], return_inverse=True)
+        running = self.state[rows[limited]] == RUNNING
+        taken = np.bincount(group, weights=running).astype(np.int64)
+        waits = ~running & ~barred[limited]
+        limited, group = limited[waits], group[waits]
+        order = np.argsort(group, kind="stable")
+        first = np.searchsorted(group[order], group[order])  # where its group begins
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order)) - first
+        beyond[limited] = place + taken[group] >= self.group_parallel[rows[limited]]
+        return beyond
+
+    def time_limit_at(self, handles: Ints) -> Floats:
+        """[handle] when a running job will have held GPUs for as long as it may."""
+        rows = self.rows(handles)
+        return np.asarray(self.started[rows] + self.time_limit[rows] - self.leased_seconds[rows])
+
+    def usual_epoch_seconds(self, rows: Ints) -> Floats:
+        """[row] the longest epochs that were measured in any configuration; nan if none was."""
+        known = ~np.isnan(self.measured[rows])
+        longest = np.max(self.measured[rows], axis=1, initial=0.0, where=known)
+        return np.where(known.any(axis=1), longest, np.nan)
 
     # What a policy may see.
 
@@ -309,6 +373,7 @@ class JobTable:
             "compacted": self._compacted,
             "tenants": list(self._tenants),
             "kinds": [list(kind) for kind in self._kinds],
+            "groups": list(self._groups),
             "closed": [[handle, regimes] for handle, regimes in self._closed.items()],
         }
         return plain, arrays
@@ -323,6 +388,9 @@ class JobTable:
         table._specs = plain["specs"]
         table._compacted = plain["compacted"]
         table._any_protected = bool(table.preemptible.any())
+        table._any_limited_group = bool((table.group_parallel > 0).any())
+        table.any_time_limit = bool((table.time_limit[: len(table._specs)] < np.inf).any())
+        table._groups = {group: number for number, group in enumerate(plain["groups"])}
         table._tenants = {tenant: number for number, tenant in enumerate(plain["tenants"])}
         table._kinds = {
             (model, adaptation): number for number, (model, adaptation) in enumerate(plain["kinds"])

@@ -23,6 +23,7 @@ from shockwave.model.events import (
     JobNoted,
     JobReleased,
     JobRunning,
+    JobSilent,
     JobStarted,
     JobStopped,
     JobSubmitted,
@@ -138,7 +139,7 @@ class _Fold:
                 self.ended_rounds = event.rounds
             case Progressed() | RegimeChanged() | JobRunning() | JobNoted() | SettingsChanged():
                 pass  # nothing that a lease or a decision would not tell
-            case JobHeld() | JobReleased() | CancelRequested() | RequeueRequested():
+            case JobHeld() | JobReleased() | CancelRequested() | RequeueRequested() | JobSilent():
                 pass  # what comes of it is told by other events
             case _:
                 assert_never(event)

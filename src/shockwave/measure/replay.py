@@ -40,6 +40,7 @@ from shockwave.model.events import (
     JobNoted,
     JobReleased,
     JobRunning,
+    JobSilent,
     JobStarted,
     JobStopped,
     JobSubmitted,
@@ -282,6 +283,8 @@ class _Recorder:
                 pass  # decisions are taken anew
             case JobNoted() | JobHeld() | JobReleased() | CancelRequested() | RequeueRequested():
                 pass  # what came of it is told by other events
+            case JobSilent():
+                pass
             case _:
                 assert_never(event)
 

@@ -12,7 +12,7 @@ import numpy as np
 from shockwave.model.cluster import Node
 from shockwave.model.errors import JournalError
 from shockwave.model.events import Event, Starts, StopReason
-from shockwave.model.job import Adaptation, JobSpec, Preemptible
+from shockwave.model.job import Adaptation, JobSpec, OnHang, Preemptible
 
 _KINDS: dict[str, type[Any]] = {cls.kind: cls for cls in get_args(Event)}
 _FIELDS = {cls: tuple(field.name for field in dataclasses.fields(cls)) for cls in _KINDS.values()}
@@ -57,7 +57,9 @@ def spec_of_record(record: dict[str, Any]) -> JobSpec:
     fields = dict(record)
     fields["adaptation"] = Adaptation(fields["adaptation"])
     fields["preemptible"] = Preemptible(fields.get("preemptible", Preemptible.ALWAYS))
-    fields["configurations"] = tuple(fields["configurations"])
+    fields["on_hang"] = OnHang(fields.get("on_hang", OnHang.NOTHING))
+    for name in ("configurations", "after", "after_any"):
+        fields[name] = tuple(fields.get(name, ()))
     fields["epoch_seconds"] = tuple(math.nan if s is None else s for s in fields["epoch_seconds"])
     return JobSpec(**fields)
 

@@ -170,6 +170,20 @@ class JobNoted:
 
 
 @dataclass(frozen=True, slots=True)
+class JobSilent:
+    """A running job that used to report has said nothing for so long that it may hang.
+
+    It counts as silent until its next progress or start.
+    """
+
+    kind: ClassVar[str] = "job-silent"
+    time: float
+    job: str
+    silent_seconds: float
+    epoch_seconds: float  # what an epoch of it usually takes
+
+
+@dataclass(frozen=True, slots=True)
 class JobStopped:
     """A gang lost its GPUs. ``epochs_done`` is what was saved."""
 
@@ -196,6 +210,7 @@ class Progressed:
     held_seconds: Floats  # since the last of these, restarts included
     restart_seconds: Floats | None = None  # measured cost of the present start; nan if unknown
     unsaved_seconds: Floats | None = None  # work since the last checkpoint; nan if there is none
+    silent_seconds: Floats | None = None  # since its last word; nan before the first of a launch
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Progressed):
@@ -223,7 +238,7 @@ class Progressed:
 
 PROGRESS_COLUMNS = (
     "handle", "epochs_done", "configuration", "epoch_seconds", "productive_seconds",
-    "held_seconds", "restart_seconds", "unsaved_seconds",
+    "held_seconds", "restart_seconds", "unsaved_seconds", "silent_seconds",
 )  # fmt: skip
 
 
@@ -373,6 +388,7 @@ Event = (
     | JobStarted
     | JobRunning
     | JobNoted
+    | JobSilent
     | JobStopped
     | Progressed
     | RegimeChanged

@@ -38,6 +38,14 @@ class Preemptible(StrEnum):
     NEVER = "never"
 
 
+class OnHang(StrEnum):
+    """What becomes of a job that has gone silent."""
+
+    NOTHING = "nothing"  # people are told
+    RESTART = "restart"  # as after a crash
+    FAIL = "fail"
+
+
 class JobState(IntEnum):
     """Where a job is in its life. Integers, because the state is columnar."""
 
@@ -54,6 +62,9 @@ class JobSpec:
 
     ``configurations`` are batch sizes (or model sizes after pruning) in declared order,
     and ``epoch_seconds`` the profiled seconds per epoch of each, ``nan`` where unknown.
+    ``after`` names jobs that must have finished before this one may start, ``after_any`` jobs
+    that must have ended, however. At most ``group_parallel`` jobs of one ``group`` run at once;
+    0 is no limit. ``time_limit_seconds`` counts while the job holds GPUs.
     """
 
     id: str
@@ -69,6 +80,13 @@ class JobSpec:
     name: str = ""
     owner: str = ""  # the user whose job it is
     preemptible: Preemptible = Preemptible.ALWAYS
+    group: str = ""  # the sweep that it is part of
+    group_parallel: int = 0
+    after: tuple[str, ...] = ()
+    after_any: tuple[str, ...] = ()
+    time_limit_seconds: float | None = None
+    on_hang: OnHang = OnHang.NOTHING
+    retries: int | None = None  # after crashes without progress; None: as the scheduler is set
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@
     stop-<generation>.json         at which step all ranks stop; stop-<generation>.request asks
     checkpoints/                   what the job saved
     logs/rank-<rank>.log[.1 ...]   what a rank wrote, rotated
+    logs/rank-<rank>.times[.1 ...]  beside each of these: when what was written
     logs/supervisor-<part>.log     what a supervisor wrote: next to nothing
 
 A generation is the number of a launch of the job, a part its share of one node; parts count
@@ -168,6 +169,15 @@ class JobPaths:
             names = os.listdir(self.path)
         pattern = re.compile(rf"{re.escape(before)}(\d+){re.escape(after)}")
         return sorted(int(found[1]) for name in names if (found := pattern.fullmatch(name)))
+
+
+def times_of(log: Path) -> Path:
+    """Beside a piece of a log: lines of ``offset time launch`` for what was written from there.
+
+    >>> times_of(Path("logs/rank-0.log.1")).name
+    'rank-0.times.1'
+    """
+    return log.with_name(log.name.replace(".log", ".times", 1))
 
 
 def checkpoints_in(folder: Path) -> list[CheckpointName]:

@@ -19,7 +19,9 @@ from .files import open_plain
 
 logger = logging.getLogger(__name__)
 
-EVENTS = ("started", "epoch", "regime", "saved", "stopped", "done")
+EVENTS = ("started", "epoch", "regime", "saved", "metrics", "link", "stopped", "done")
+# These say nothing about progress.
+REMARKS = ("metrics", "link")
 _CHUNK_BYTES = 1 << 20
 _LONGEST_LINE_BYTES = 1 << 16
 

@@ -10,7 +10,14 @@ from fastapi.openapi.utils import get_openapi
 from prometheus_client import CollectorRegistry
 from starlette.middleware import Middleware
 
-from shockwave.server import docs_page, problems, routes_cluster, routes_health, routes_jobs
+from shockwave.server import (
+    docs_page,
+    problems,
+    routes_cluster,
+    routes_groups,
+    routes_health,
+    routes_jobs,
+)
 from shockwave.server.auth import NoForeignPages
 from shockwave.server.door import SchedulerDoor
 from shockwave.server.event_stream import EventFeed
@@ -69,6 +76,7 @@ def create_app(
     app.state.feed = EventFeed(door)
     app.state.closing = Event()
     problems.install(app)
+    app.include_router(routes_groups.router)  # before /jobs/{job}, which its paths would fit
     app.include_router(routes_jobs.router)
     app.include_router(routes_cluster.router)
     app.include_router(routes_health.router)

@@ -8,6 +8,7 @@ should be made to carry a token here by a page that somebody happens to visit.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -17,6 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from shockwave.server.candidates import no_such_job
 from shockwave.server.door import SchedulerDoor
 from shockwave.server.people import People, Person
 from shockwave.server.problems import ProblemError, ProblemResponse
@@ -113,8 +115,15 @@ async def job_itself(job: str, who: Who) -> None:
 
 
 def visible_job(door: SchedulerDoor, who: Caller, job: str) -> JobRecord:
-    """The job of that id or name as the caller may see it. A 404 where there is none for them."""
+    """The job of that id or name as the caller may see it.
+
+    A 404 where there is none for them, a 422 where several have the name.
+    """
     record = door.job(job, who.names_of())
+    if record is None and who.person is not None:
+        candidates = door.named(job, who.names_of())
+        if candidates:
+            raise no_such_job(job, candidates, time.time())
     if who.person is None and (record is None or record.id != who.job):
         who.someone()
     shown = None if record is None else who.shown(record)

@@ -13,7 +13,7 @@ import secrets
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from shockwave.executors.gangs.errors import LaunchError
@@ -22,11 +22,13 @@ from shockwave.model.errors import InputError
 from shockwave.protocol.environment import base_environment
 from shockwave.protocol.files import read_json, write_json
 from shockwave.protocol.paths import JobPaths
+from shockwave.server.records import Submission
 
 ENVIRONMENT_FILE = "environment.json"
 CODE_FOLDER = "code"
 _UNNAMED = ".new-"
 _COPY_SECONDS = 300.0
+_MOST_ONE_BY_ONE = 8  # files that are made durable one after the other
 _NOTHING_TO_COPY = 3
 # Runs as the owner, with the standard library alone. Links stay links: they lead where they led.
 _COPY = f"""
@@ -54,11 +56,29 @@ class Belongings:
         for left in (state_dir / "jobs").glob(f"{_UNNAMED}*"):  # of a scheduler that was killed
             shutil.rmtree(left, ignore_errors=True)
 
+    def prepare_all(self, submissions: Sequence[Submission], account: Account | None) -> list[Path]:
+        """A folder for each. Raises :class:`InputError` if one cannot be; then there are none."""
+        folders: list[Path] = []
+        one_by_one = len(submissions) <= _MOST_ONE_BY_ONE
+        try:
+            for item in submissions:
+                code = Path(item.workdir) if item.snapshot else None
+                folders.append(self.prepare(item.env, account, code, durable=one_by_one))
+        except BaseException:
+            for folder in folders:
+                self.discard(folder)
+            raise
+        if not one_by_one:
+            os.sync()  # faster than every file by itself
+        return folders
+
     def prepare(
         self,
         environment: Mapping[str, str],
         account: Account | None,
         code: Path | None = None,
+        *,
+        durable: bool = True,
     ) -> Path:
         """A folder for a job that has no id yet. ``account`` is its owner, None if we are.
 
@@ -71,7 +91,12 @@ class Belongings:
             folder.mkdir(mode=0o700)
             if account is not None:
                 os.chown(folder, account.uid, account.gid)
-            write_json(folder / ENVIRONMENT_FILE, {"variables": dict(environment)}, private=True)
+            write_json(
+                folder / ENVIRONMENT_FILE,
+                {"variables": dict(environment)},
+                private=True,
+                durable=durable,
+            )
             if code is not None:
                 _copy_code(code, folder, account)
         except OSError as error:

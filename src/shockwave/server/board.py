@@ -21,8 +21,10 @@ from shockwave.predict.base import Forecast
 from shockwave.server import facts as facts_module
 from shockwave.server.describe import DecisionInForce, job_record
 from shockwave.server.facts import JobFacts
+from shockwave.server.groups import group_record
 from shockwave.server.projection import NodeFacts, Projection
 from shockwave.server.records import (
+    GroupRecord,
     JobRecord,
     NodeRecord,
     PlanRecord,
@@ -42,7 +44,7 @@ class _Made:
 
     facts: JobFacts
     decision: DecisionInForce | None
-    outage: str
+    obstacle: str
     record: JobRecord
 
 
@@ -116,6 +118,30 @@ class Board(Journal):
                 facts = facts_module.from_json(stored.facts)
         return facts
 
+    def named(self, name: str, limit: int = 10, owner: str | None = None) -> list[JobRecord]:
+        """The latest jobs of that name, newest first; of the owner, if one is given."""
+        found = (self.of_id(job) for job in self._store.ids_of_name(name, limit, owner))
+        return [self._record_of(facts, self._decision) for facts in found if facts is not None]
+
+    def active(self, group: str) -> list[JobFacts]:
+        """The jobs of a group that have not ended."""
+        with self._changed:
+            return [facts for facts in self._projection.jobs.values() if facts.spec.group == group]
+
+    def groups(self) -> list[GroupRecord]:
+        """The groups that have jobs which have not ended, in order of submission."""
+        with self._changed:
+            active: dict[str, list[JobFacts]] = {}
+            for facts in self._projection.jobs.values():
+                if facts.spec.group:
+                    active.setdefault(facts.spec.group, []).append(facts)
+        return [group_record(name, jobs, self._store) for name, jobs in active.items()]
+
+    def group(self, name: str) -> GroupRecord | None:
+        """One group, over or not; None if there never was one of that name."""
+        record = group_record(name, self.active(name), self._store)
+        return record if record.jobs else None
+
     def record(self, job: str, owner: str | None = None) -> JobRecord | None:
         facts = self.find(job, owner)
         return None if facts is None else self._record_of(facts, self._decision)
@@ -126,9 +152,13 @@ class Board(Journal):
         tenant: str | None,
         after: str | None,
         limit: int,
+        group: str | None = None,
         owner: str | None = None,
     ) -> tuple[list[JobRecord], str | None]:
-        """Jobs in order of submission, and the cursor of the next page."""
+        """Jobs in order of submission, and the cursor of the next page.
+
+        Of one ``group``, or, where that is empty, those that belong to none.
+        """
         start = self._number_of_cursor(after)
         with self._changed:
             decision = self._decision
@@ -138,12 +168,13 @@ class Board(Journal):
                 if facts.number > start
                 and (not states or facts.state in states)
                 and tenant in (None, facts.spec.tenant)
+                and group in (None, facts.spec.group)
                 and owner in (None, facts.spec.owner)
             ]
         over = [state for state in states if state not in _ACTIVE_STATES]
         if over or not states:
             found += self._store.ended_jobs(
-                states=over, tenant=tenant, after=start, limit=limit + 1, owner=owner
+                states=over, tenant=tenant, after=start, limit=limit + 1, group=group, owner=owner
             )
             found.sort(key=lambda facts: facts.number)
         page = found[: max(limit, 0)]
@@ -234,14 +265,26 @@ class Board(Journal):
         origin_unix = self._projection.origin_unix
         if facts.ended:
             return job_record(facts, None, origin_unix)  # no later decision changes it
-        outage = self._outage if facts.state == "waiting" else ""
+        obstacle = self._obstacle(facts)
         made = self._records.get(facts.id)
         if made is None or not (
-            made.facts is facts and made.decision is decision and made.outage == outage
+            made.facts is facts and made.decision is decision and made.obstacle == obstacle
         ):
-            record = job_record(facts, decision, origin_unix, outage)
-            made = self._records[facts.id] = _Made(facts, decision, outage, record)
+            record = job_record(facts, decision, origin_unix, obstacle)
+            made = self._records[facts.id] = _Made(facts, decision, obstacle, record)
         return made.record
+
+    def _obstacle(self, facts: JobFacts) -> str:
+        """Why a job that waits cannot be started now, whatever is decided."""
+        if facts.state != "waiting":
+            return ""
+        active = self._projection.jobs
+        needed = [job for job in facts.spec.after if job in active]
+        ending = [job for job in facts.spec.after_any if job in active]
+        if needed or ending:
+            parts = [(needed, "to finish"), (ending, "to end")]
+            return " and ".join(f"for {', '.join(jobs)} {what}" for jobs, what in parts if jobs)
+        return f"nothing can be started for now: {self._outage}" if self._outage else ""
 
 
 def _node_state(item: NodeFacts) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import numpy as np
 
 from shockwave.model.events import RoundDecided
+from shockwave.model.job import Preemptible
 from shockwave.model.view import Floats, View
 from shockwave.policies.base import Decision
 from shockwave.policies.why import Reasons
@@ -53,9 +55,9 @@ def predicted_ftf(view: View, forecast: Forecast, decision: Decision) -> tuple[F
 
 
 def job_record(
-    facts: JobFacts, decision: DecisionInForce | None, origin_unix: float, outage: str = ""
+    facts: JobFacts, decision: DecisionInForce | None, origin_unix: float, obstacle: str = ""
 ) -> JobRecord:
-    """``outage`` says why nothing can be started now."""
+    """``obstacle`` says why a job that waits cannot be started now."""
     spec = facts.spec
     return JobRecord(
         id=spec.id,
@@ -76,7 +78,16 @@ def job_record(
         crashes=facts.crashes,
         preemptions=facts.preemptions,
         nodes=[node for node, _ in facts.placement],
-        why=_why_record(facts, decision, origin_unix, outage),
+        why=_why_record(facts, decision, origin_unix, obstacle),
+        group=spec.group,
+        weight=spec.weight,
+        held=facts.held,
+        preemptible=spec.preemptible,
+        saved=facts.saved,
+        time_limit=spec.time_limit_seconds,
+        after=list(spec.after),
+        after_any=list(spec.after_any),
+        silent_since=facts.silent_since_unix,
     )
 
 
@@ -98,7 +109,7 @@ def round_record(event: RoundDecided, origin_unix: float) -> RoundRecord:
 
 
 def _why_record(
-    facts: JobFacts, decision: DecisionInForce | None, origin_unix: float, outage: str
+    facts: JobFacts, decision: DecisionInForce | None, origin_unix: float, obstacle: str
 ) -> WhyRecord:
     match facts.state:
         case "finished":
@@ -116,8 +127,8 @@ def _why_record(
         return WhyRecord(reason="is being cancelled")
     if facts.held and facts.state == "waiting":
         return WhyRecord(reason="waits: somebody holds it back")
-    if outage and facts.state == "waiting":
-        return WhyRecord(reason=f"waits: nothing can be started for now: {outage}")
+    if obstacle and facts.state == "waiting":
+        return WhyRecord(reason=f"waits: {obstacle}")
     position = None if decision is None else decision.position.get(facts.handle)
     if facts.crash and (position is None or facts.state == "waiting"):
         first, lines = _told_and_shown(facts.crash)
@@ -129,12 +140,19 @@ def _why_record(
             return WhyRecord(reason="runs: it needs no GPU")
         return WhyRecord(reason="waits: as many jobs without GPUs run as may (cpu_jobs)")
     if decision is None or position is None:
+        most = facts.spec.group_parallel
+        if most and facts.spec.group and facts.state == "waiting" and facts.starts == 0:
+            return WhyRecord(
+                reason=f"waits: at most {most} {'job' if most == 1 else 'jobs'} of its group "
+                f"{facts.spec.group} may run at once"
+            )
         last = -1 if decision is None else max(decision.position, default=-1)
         if facts.state == "waiting" and facts.handle < last:
             return WhyRecord(reason="waits: of the nodes that it may use, not enough are up")
         known = "the scheduler has just started" if decision is None else "it is new"
         verb = "runs" if facts.state == "running" else "waits"
-        return WhyRecord(reason=f"{verb}: {known}, and is decided about in the next round")
+        more = _remarks(facts) if facts.state == "running" else ""
+        return WhyRecord(reason=f"{verb}: {known}, and is decided about in the next round{more}")
     return _told(facts, decision, position, origin_unix)
 
 
@@ -148,6 +166,9 @@ def _told(
         reason = f"waits: it is chosen, and {facts.setback or room}"
     elif not told.runs and facts.state == "running":
         reason = "runs: in place of a job that is preferred, but finds no room on its own nodes"
+
+    if facts.state == "running":
+        reason += _remarks(facts)
 
     def unix(seconds: float | None) -> float | None:
         finite = _finite(seconds)
@@ -166,6 +187,20 @@ def _told(
         ftf=_finite(float(decision.ftf[position])),
         ftf_definition=decision.ftf_definition,
     )
+
+
+def _remarks(facts: JobFacts) -> str:
+    """What its owner should know about a running job, beside why it runs."""
+    said = ""
+    if facts.silent_since_unix is not None:
+        since = datetime.fromtimestamp(facts.silent_since_unix, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+        said += f"; it may hang: silent since {since}, an epoch takes "
+        said += f"{facts.usual_epoch_seconds:.3g} s"
+    if facts.spec.preemptible is Preemptible.NEVER:
+        said += "; not preempted: it asked for that"
+    elif facts.spec.preemptible is Preemptible.WHEN_SAVED and not facts.saved:
+        said += "; not preempted: it has saved nothing yet"
+    return said
 
 
 def _finite(value: float | None) -> float | None:

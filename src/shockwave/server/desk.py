@@ -13,6 +13,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -24,21 +25,30 @@ from shockwave.model.errors import InputError
 from shockwave.model.events import (
     CancelRequested,
     Event,
+    JobChanged,
     JobSubmitted,
     NodeDrained,
     NodeResumed,
     Request,
 )
 from shockwave.protocol.files import open_to_append
+from shockwave.protocol.paths import JobPaths
+from shockwave.server.batches import Batch, BatchRecord, Planned, planned
 from shockwave.server.belongings import Belongings
 from shockwave.server.board import Board
+from shockwave.server.candidates import no_such_job
 from shockwave.server.clock import RealClock
 from shockwave.server.door import Conflict, SchedulerDoor
 from shockwave.server.execution import JobFiles
 from shockwave.server.facts import JobFacts
+from shockwave.server.job_reports import exit_code_of, links_of, reported
+from shockwave.server.logs import has_log
 from shockwave.server.records import (
+    GroupRecord,
     JobRecord,
+    MetricsRecord,
     NodeRecord,
+    Outcome,
     PlanRecord,
     RoundRecord,
     Source,
@@ -47,13 +57,20 @@ from shockwave.server.records import (
     TenantRecord,
     Totals,
 )
+from shockwave.server.requests import (
+    Action,
+    changed_spec,
+    changed_submission,
+    check_while_running,
+    problem_with,
+    request_for,
+)
 from shockwave.server.store import Store
 from shockwave.server.submissions import (
     JobTokens,
     checked,
     command_of,
     new_job_id,
-    spec_of,
     stored,
     submission_of,
 )
@@ -83,12 +100,13 @@ class Desk(SchedulerDoor):
         self._store = store
         self._clock = clock
         self._as_owner = as_owner  # jobs run as those who own them
+        self._state_dir = state_dir
         self._files = JobFiles(state_dir)
         self._belongings = Belongings(state_dir)
         self._tokens = JobTokens(state_dir)
         self._restoring = threading.Lock()
         self._key_locks = [threading.Lock() for _ in range(_KEY_LOCKS)]
-        # A submission never changes, and a round asks for those of all jobs that it starts.
+        # A submission seldom changes, and a round asks for those of all jobs that it starts.
         self._submission_of = lru_cache(_SUBMISSIONS_KEPT)(self._read_submission)
         self._known_owner = lru_cache(_OWNERS_KEPT)(self._read_owner)
 
@@ -114,16 +132,12 @@ class Desk(SchedulerDoor):
             submission, gpus=self._gpus_known, executor=self._executor, account=account
         )
         if idempotency_key is None:
-            return self._record(self._submit(accepted, None, owner, account)), True
-        if not 0 < len(idempotency_key) <= 256:
-            raise InputError("must have 1 to 256 characters", place="Idempotency-Key")
-        # A key is its owner's: nobody can find out what others have used.
-        key = f"{owner}/{idempotency_key}" if owner else idempotency_key
-        key = key if len(key) <= _LONGEST_KEY else hashlib.sha256(key.encode()).hexdigest()
-        with self._key_locks[hash(key) % _KEY_LOCKS]:
+            return self._record(self._submit([accepted], owner).jobs[0]), True
+        with self._key_lock(idempotency_key):
+            key = _key_of(owner, idempotency_key)
             earlier = self._store.job_of_key(key)
             if earlier is None:
-                return self._record(self._submit(accepted, key, owner, account)), True
+                return self._record(self._submit([accepted], owner, [key]).jobs[0]), True
         if submission_of(earlier.id, earlier.submission) != stored(accepted):
             raise InputError(
                 f"the key belongs to another submission, job {earlier.id}",
@@ -133,27 +147,79 @@ class Desk(SchedulerDoor):
             )
         return self._record(earlier.id), False
 
+    def submit_many(
+        self,
+        batch: Batch,
+        idempotency_key: str | None,
+        owner: str = "",
+        admit: Callable[[Submission], Submission] = lambda submission: submission,
+    ) -> tuple[BatchRecord, bool]:
+        gpus, account = self._gpus_known, self._account(owner)
+        submissions = [
+            checked(admit(submission), gpus=gpus, executor=self._executor, account=account)
+            for submission in batch.submissions()
+        ]
+        if idempotency_key is None:
+            made = self._submit(submissions, owner, None, batch.group, batch.parallel)
+            return made, True
+        keys = [_key_of(owner, f"{idempotency_key}/{number}") for number in range(len(submissions))]
+        with self._key_lock(idempotency_key):
+            earlier = [self._store.job_of_key(key) for key in keys]
+            if not any(earlier):
+                made = self._submit(submissions, owner, keys, batch.group, batch.parallel)
+                return made, True
+        for job, submission in zip(earlier, submissions, strict=True):
+            if job is None or submission_of(job.id, job.submission) != stored(submission):
+                raise InputError(
+                    "the key belongs to another batch",
+                    place="Idempotency-Key",
+                    value=idempotency_key,
+                    hint="Use a new key for new jobs",
+                )
+        known = [job for job in earlier if job is not None]
+        return BatchRecord(group=known[0].group_id or None, jobs=[job.id for job in known]), False
+
+    def _key_lock(self, key: str) -> threading.Lock:
+        if not 0 < len(key) <= 256:
+            raise InputError("must have 1 to 256 characters", place="Idempotency-Key")
+        return self._key_locks[hash(key) % _KEY_LOCKS]
+
     def _submit(
-        self, submission: Submission, key: str | None, owner: str, account: Account | None
-    ) -> str:
-        """Durable when it returns the job's id."""
-        text = stored(submission).model_dump_json()
-        code = Path(submission.workdir) if submission.snapshot else None
-        folder = self._belongings.prepare(submission.env, account, code)
+        self,
+        submissions: Sequence[Submission],
+        owner: str,
+        keys: Sequence[str] | None = None,
+        group: str | None = None,
+        parallel: int = 0,
+    ) -> BatchRecord:
+        """Durable when it returns the ids."""
+        plans: list[Planned] = planned(submissions, lambda job: self._facts(job, owner or None))
+        folders = self._belongings.prepare_all(submissions, self._account(owner))
         made: list[JobSubmitted] = []
+        name = ""
 
         def make() -> list[Request]:
-            now, job = self._clock.now(), new_job_id(next(self._numbers))
-            self._belongings.give(folder, job)
-            made[:] = [JobSubmitted(now, spec_of(job, now, submission, owner), text, key)]
+            nonlocal name
+            made.clear()
+            ids: list[str] = []
+            now = self._clock.now()
+            for position, plan in enumerate(plans):
+                key = None if keys is None else keys[position]
+                number = next(self._numbers)
+                ids.append(new_job_id(number))
+                name = name or (f"{group}-{number:04d}" if group else "")
+                spec = replace(plan.spec(now, ids, name, parallel), owner=owner)
+                self._belongings.give(folders[position], ids[-1])
+                made.append(JobSubmitted(now, spec, plan.text, key))
             return list(made)
 
         try:
             self._request(make)
         except BaseException:
-            self._belongings.discard(folder)
+            for folder in folders:
+                self._belongings.discard(folder)
             raise
-        return made[0].job.id
+        return BatchRecord(group=name or None, jobs=[event.job.id for event in made])
 
     def _account(self, owner: str) -> Account | None:
         """The user that the job of an owner runs as; None for our own."""
@@ -178,6 +244,68 @@ class Desk(SchedulerDoor):
         if facts.state != "cancelled":
             self._request(lambda: [CancelRequested(self._clock.now(), facts.id, by)])
         return self._record(facts.id)
+
+    def act(self, action: Action, jobs: Sequence[str], by: str = "") -> list[Outcome]:
+        found = {facts.id: facts for facts in map(self._facts, jobs)}
+        problems = {job: problem_with(action, facts) for job, facts in found.items()}
+        wanted = [job for job, problem in problems.items() if problem is None]
+        if wanted:
+            self._request(
+                lambda: [request_for(action, job, self._clock.now(), by) for job in wanted]
+            )
+        return [
+            Outcome(id=job, state=self._state_of(job, facts), problem=problems[job])
+            for job, facts in found.items()
+        ]
+
+    def change(self, job: str, changes: dict[str, Any], by: str = "") -> JobRecord:
+        facts = self._facts(job)
+        if facts.ended:
+            raise Conflict("the job is over", place="job", value=facts.id)
+        submission = changed_submission(self._read_submission(facts.id), changes)
+        accepted = checked(
+            submission,
+            gpus=self._gpus_known,
+            executor=self._executor,
+            account=self._account(facts.spec.owner),
+        )
+        text = accepted.model_dump_json()
+
+        def make() -> list[Request]:
+            table = self._log.state.table
+            handle = table.find(facts.id)
+            # One that was submitted a moment ago may not be in the table yet; it waits.
+            before = facts.spec if handle is None else table.spec(handle)
+            after = changed_spec(before, accepted)
+            if handle is not None and self._log.state.is_running(handle):
+                check_while_running(facts.id, before, after)
+            return [JobChanged(self._clock.now(), after, text, by)]
+
+        self._request(make, between_decisions=True)
+        self._submission_of.cache_clear()
+        return self._record(facts.id)
+
+    def limit_group(self, group: str, parallel: int, by: str = "") -> GroupRecord:
+        if not 0 <= parallel <= 1_000_000:
+            raise InputError("must be 0 for no limit, or more", place="parallel", value=parallel)
+        active = self._board.active(group)
+        if not active:
+            raise InputError("no group of this name has jobs left", place="group", value=group)
+
+        def make() -> list[Request]:
+            table, now = self._log.state.table, self._clock.now()
+            handles = [table.find(facts.id) for facts in active]
+            specs = [
+                facts.spec if handle is None else table.spec(handle)
+                for handle, facts in zip(handles, active, strict=True)
+            ]
+            changed = [replace(spec, group_parallel=parallel) for spec in specs]
+            return [JobChanged(now, spec, by=by) for spec in changed]
+
+        self._request(make, between_decisions=True)
+        record = self._board.group(group)
+        assert record is not None  # it has jobs
+        return record
 
     def drain(self, node: str, *, resume: bool, by: str = "") -> NodeRecord:
         if node not in {record.id for record in self.nodes()}:
@@ -209,13 +337,15 @@ class Desk(SchedulerDoor):
             problem = f"its reports cannot be written: {error.strerror or error}"
             raise Conflict(problem, place="job", value=job) from error
 
-    def _request(self, make: Callable[[], Sequence[Request]]) -> None:
+    def _request(
+        self, make: Callable[[], Sequence[Request]], *, between_decisions: bool = False
+    ) -> None:
         try:
-            self._log.request(make)
+            self._log.request(make, between_decisions=between_decisions)
         except LogClosedError:
             with self._restoring:
                 log = self._log
-            log.request(make)
+            log.request(make, between_decisions=between_decisions)
         self._clock.wake()
 
     def submission_of(self, job: str) -> Submission:
@@ -268,16 +398,36 @@ class Desk(SchedulerDoor):
         tenant: str | None,
         after: str | None,
         limit: int,
+        group: str | None = None,
         owner: str | None = None,
     ) -> tuple[list[JobRecord], str | None]:
-        return self._board.page(states, tenant, after, limit, owner)
+        return self._board.page(states, tenant, after, limit, group, owner)
+
+    def named(self, name: str, owner: str | None = None) -> list[JobRecord]:
+        return self._board.named(name, owner=owner)
+
+    def groups(self) -> list[GroupRecord]:
+        return self._board.groups()
+
+    def group(self, group: str) -> GroupRecord | None:
+        return self._board.group(group)
+
+    def with_details(self, record: JobRecord) -> JobRecord:
+        paths = JobPaths.of(self._state_dir, record.id)
+        code = 0 if record.state == "finished" else None
+        if record.state == "failed":
+            code = exit_code_of(paths, record.starts)
+        return record.model_copy(update={"exit_code": code, "links": links_of(paths)})
+
+    def metrics(self, job: str) -> MetricsRecord:
+        return reported(job, JobPaths.of(self._state_dir, job))
 
     def log_file(self, job: str, rank: int) -> Path | None:
         facts = self._board.find(job)
         if facts is None or rank < 0:
             return None
         path = self._files.log(facts.id, rank)
-        return path if os.path.lexists(path) else None
+        return path if has_log(path) else None
 
     def plan(self) -> PlanRecord:
         return self._board.plan()
@@ -317,13 +467,28 @@ class Desk(SchedulerDoor):
                 yield record
                 last = number
 
-    def _facts(self, job: str) -> JobFacts:
-        facts = self._board.find(job)
+    def _facts(self, job: str, owner: str | None = None) -> JobFacts:
+        facts = self._board.find(job, owner)
         if facts is None:
-            raise InputError("no such job, or several with this name", place="job", value=job)
+            candidates = self._board.named(job, owner=owner)
+            raise no_such_job(job, candidates, self._clock_unix())
         return facts
+
+    def _clock_unix(self) -> float:
+        with self._board.projection() as projection:
+            return projection.unix(self._clock.now())
+
+    def _state_of(self, job: str, before: JobFacts) -> State:
+        facts = self._board.find(job)
+        return before.state if facts is None else facts.state
 
     def _record(self, job: str) -> JobRecord:
         record = self._board.record(job)
         assert record is not None  # it was added before
         return record
+
+
+def _key_of(owner: str, key: str) -> str:
+    """A key is its owner's: nobody can find out what others have used."""
+    whole = f"{owner}/{key}" if owner else key
+    return whole if len(whole) <= _LONGEST_KEY else hashlib.sha256(whole.encode()).hexdigest()

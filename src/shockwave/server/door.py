@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shockwave.model.errors import InputError
 from shockwave.model.events import Event
 from shockwave.server.records import (
+    GroupRecord,
     JobRecord,
+    MetricsRecord,
     NodeRecord,
+    Outcome,
     PlanRecord,
     RoundRecord,
     Source,
@@ -20,6 +23,10 @@ from shockwave.server.records import (
     TenantRecord,
     Totals,
 )
+
+if TYPE_CHECKING:
+    from shockwave.server.batches import Batch, BatchRecord
+    from shockwave.server.requests import Action
 
 
 class Conflict(InputError):  # noqa: N818  (a state of affairs, not a mistake)
@@ -43,7 +50,48 @@ class SchedulerDoor(ABC):
         """
 
     @abstractmethod
+    def submit_many(
+        self,
+        batch: Batch,
+        idempotency_key: str | None,
+        owner: str = "",
+        admit: Callable[[Submission], Submission] = lambda submission: submission,
+    ) -> tuple[BatchRecord, bool]:
+        """All of them or none, otherwise as :meth:`submit`. ``admit`` may refuse one."""
+
+    @abstractmethod
     def cancel(self, job: str, by: str = "") -> JobRecord: ...
+
+    @abstractmethod
+    def act(self, action: Action, jobs: Sequence[str], by: str = "") -> list[Outcome]:
+        """Hold, release, requeue or cancel many at once. Each outcome says what was not done."""
+
+    @abstractmethod
+    def change(self, job: str, changes: dict[str, Any], by: str = "") -> JobRecord:
+        """What a job declares, checked as at its submission; some of it only while it waits."""
+
+    @abstractmethod
+    def limit_group(self, group: str, parallel: int, by: str = "") -> GroupRecord:
+        """From now on so many jobs of a group run at once at most; 0 for no limit."""
+
+    @abstractmethod
+    def groups(self) -> list[GroupRecord]:
+        """Those that have jobs which have not ended."""
+
+    @abstractmethod
+    def group(self, group: str) -> GroupRecord | None: ...
+
+    @abstractmethod
+    def named(self, name: str, owner: str | None = None) -> list[JobRecord]:
+        """The latest jobs of that name, newest first; of the owner, if one is given."""
+
+    @abstractmethod
+    def with_details(self, record: JobRecord) -> JobRecord:
+        """The record with what only the job's files know."""
+
+    @abstractmethod
+    def metrics(self, job: str) -> MetricsRecord:
+        """What the job of this id reported beside its progress."""
 
     @abstractmethod
     def job(self, job: str, owner: str | None = None) -> JobRecord | None:
@@ -65,9 +113,13 @@ class SchedulerDoor(ABC):
         tenant: str | None,
         after: str | None,
         limit: int,
+        group: str | None = None,
         owner: str | None = None,
     ) -> tuple[list[JobRecord], str | None]:
-        """A page in order of submission, and the cursor of the next one."""
+        """A page in order of submission, and the cursor of the next one.
+
+        Of one group, or, where that is empty, of the jobs that belong to none.
+        """
 
     @abstractmethod
     def log_file(self, job: str, rank: int) -> Path | None:

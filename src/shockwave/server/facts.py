@@ -38,6 +38,8 @@ class JobFacts:
     last_stop: str = ""  # the reason
     note: str = ""  # what the backend says of it
     failure: str = ""
+    silent_since_unix: float | None = None  # of a running job that may hang
+    usual_epoch_seconds: float = 0.0  # of one that was silent
     ftf_themis: float | None = None  # of a finished job
     active_rounds_before: int = 0  # active jobs summed over the rounds before it came
     rounds_before: int = 0

@@ -1,7 +1,9 @@
-"""``job.yaml``: a job in a file, with errors that point at the line.
+"""``job.yaml``: jobs in a file, with errors that point at the line.
 
 The fields are those of :class:`~shockwave.server.records.Submission`. A relative ``workdir``
-starts at the file's own folder, so that a job means the same from wherever it is submitted.
+starts at the file's own folder, so that a job means the same from wherever it is submitted. A
+file may have several documents; one with a ``matrix`` stands for many jobs, of which at most
+``parallel`` run at once.
 """
 
 from __future__ import annotations
@@ -9,7 +11,9 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +25,82 @@ from shockwave.server.job_sections import known_sections, options_of
 from shockwave.server.records import Submission
 
 LARGEST_BYTES = 1024 * 1024
+STANDARD_INPUT = Path("-")
 _HINTS = {
     "command": "Write the command as a list: [python, train.py, --lr, '0.1']",
     "env": "Put numbers and yes/no in quotes",
 }
 
 
+@dataclass(frozen=True)
+class JobDocument:
+    """One document of a file: the fields of a job, and those of its matrix apart."""
+
+    fields: dict[str, Any]
+    source: str
+    lines: Mapping[tuple[str | int, ...], int] = field(default_factory=dict)
+    matrix: Any = None  # of one that stands for many jobs
+    parallel: int = 0
+
+    def submission(self) -> Submission:
+        """Raises :class:`InputError` for the first field that is wrong."""
+        return checked_submission(self.fields, self.source, self.lines)
+
+
 def read_job_file(path: Path, overrides: Mapping[str, Any] | None = None) -> Submission:
-    """The job that the file describes; ``overrides`` win over its fields.
+    """The one job that the file describes; ``overrides`` win over its fields.
 
     Raises :class:`InputError` that names the file, the line, the field, the value and what is
     expected there.
     """
-    source = str(path)
+    documents = read_documents(path, overrides)
+    if len(documents) > 1 or documents[0].matrix is not None:
+        raise InputError("describes several jobs, expected one", source=documents[0].source)
+    return documents[0].submission()
+
+
+def read_documents(path: Path, overrides: Mapping[str, Any] | None = None) -> list[JobDocument]:
+    """What the file, or standard input for ``-``, describes; ``overrides`` win over its fields.
+
+    Raises :class:`InputError` as :func:`read_job_file`.
+    """
+    from_input = path == STANDARD_INPUT
+    source = "standard input" if from_input else str(path)
+    content = _content(path, source)
+    given = dict(overrides or {})
+    folder = Path.cwd() if from_input else Path(os.path.abspath(path)).parent
+    documents = []
+    for root in _parsed(content, source):
+        fields = _plain(root, source) | given
+        lines = _lines(root, exclude=given)
+        parallel = _parallel(fields.pop("parallel", 0), source, lines)
+        matrix = fields.pop("matrix", None)
+        if "workdir" not in given:
+            workdir = fields.get("workdir", ".")
+            fields["workdir"] = str(folder / workdir) if isinstance(workdir, str) else workdir
+        documents.append(JobDocument(fields, source, lines, matrix, parallel))
+    return documents
+
+
+def _parallel(value: Any, source: str, lines: Mapping[tuple[str | int, ...], int]) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        line = lines.get(("parallel",))
+        raise InputError(
+            "should be how many of its jobs may run at once",
+            source=source,
+            place=f"line {line}, field parallel" if line else "field parallel",
+            value=value,
+        )
+    return value
+
+
+def _content(path: Path, source: str) -> bytes:
     try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST_BYTES + 1)
+        if path == STANDARD_INPUT:
+            content = sys.stdin.buffer.read(LARGEST_BYTES + 1)
+        else:
+            with path.open("rb") as file:
+                content = file.read(LARGEST_BYTES + 1)
     except OSError as error:
         raise InputError(
             error.strerror or "cannot be read",
@@ -45,14 +109,7 @@ def read_job_file(path: Path, overrides: Mapping[str, Any] | None = None) -> Sub
         ) from error
     if len(content) > LARGEST_BYTES:
         raise InputError(f"a job file has at most {LARGEST_BYTES:,} bytes", source=source)
-    root = _parsed(content, source)
-    fields = _plain(root, source)
-    given = dict(overrides or {})
-    submission = checked_submission(fields | given, source, _lines(root, exclude=given))
-    folder = Path(os.path.abspath(path)).parent
-    if "workdir" in given:
-        return submission
-    return submission.model_copy(update={"workdir": str(folder / submission.workdir)})
+    return content
 
 
 def checked_submission(
@@ -90,6 +147,15 @@ def job_schema() -> dict[str, Any]:
     """The JSON Schema of ``job.yaml``, for editors and for other programs."""
     schema = Submission.model_json_schema()
     schema["properties"]["epoch_seconds"]["propertyNames"] = {"pattern": "^[1-9][0-9]*$"}
+    schema["properties"]["matrix"] = {
+        "type": "object",
+        "description": "Makes many jobs of this one: {name} in any field stands for a value.",
+    }
+    schema["properties"]["parallel"] = {
+        "type": "integer",
+        "minimum": 0,
+        "description": "How many jobs of the matrix may run at once; 0 for all.",
+    }
     schema["title"] = "A job for Shockwave"
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
@@ -99,9 +165,10 @@ def schema_text() -> str:
     return json.dumps(job_schema(), indent=2) + "\n"
 
 
-def _parsed(content: bytes, source: str) -> yaml.MappingNode:
+def _parsed(content: bytes, source: str) -> list[yaml.MappingNode]:
+    """The documents, one at least."""
     try:
-        root = yaml.compose(content, Loader=yaml.SafeLoader)
+        roots = list(yaml.compose_all(content, Loader=yaml.SafeLoader))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         raise InputError(
@@ -113,9 +180,10 @@ def _parsed(content: bytes, source: str) -> yaml.MappingNode:
         raise InputError(
             f"not YAML: {' '.join(str(error).split())[:120]}", source=source
         ) from error
-    if not isinstance(root, yaml.MappingNode):
+    found = [root for root in roots if isinstance(root, yaml.MappingNode)]
+    if len(found) != len(roots) or not found:
         raise InputError("expected fields such as 'command: [python, train.py]'", source=source)
-    return root
+    return found
 
 
 def _plain(root: yaml.MappingNode, source: str) -> dict[str, Any]:

@@ -66,13 +66,18 @@ class Report(TypedDict, total=False):
 
     time: Annotated[Finite, Field(ge=0, le=1e11, description="Unix seconds.")]
     event: Annotated[
-        Literal["started", "epoch", "regime", "saved", "stopped", "done"],
+        Literal["started", "epoch", "regime", "saved", "metrics", "link", "stopped", "done"],
         Field(description="What happened."),
     ]
     epoch: Annotated[Finite, Field(ge=0, le=1e9, description="Epochs done since the beginning.")]
     configuration: Annotated[Size | None, Field(description="Batch size or model size in use.")]
     samples: Count | None
     loss: Finite | None
+    metrics: Annotated[
+        dict[str, Finite | None], Field(description="Figures by name.", max_length=64)
+    ]
+    name: Annotated[str, Field(description="Of a link.", max_length=128)]
+    url: Annotated[str, Field(description="Of a link: http, https.", max_length=2000)]
     seconds: Annotated[
         Annotated[Finite, Field(ge=0)] | None, Field(description="That the epoch took.")
     ]

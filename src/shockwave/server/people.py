@@ -165,13 +165,20 @@ class People:
         if not person.operator:
             if tenant != own:
                 raise NotAllowed(f"Your tenant is {own}; only an operator may submit for {tenant}.")
-            most = self._tenants.get(own, Tenant()).weight
-            if submission.weight > most:
-                raise NotAllowed(
-                    f"Tenant {own} has weight {most:g}; only an operator may give a job "
-                    f"{submission.weight:g}."
-                )
+            self.check_weight(person, own, submission.weight)
         return submission.model_copy(update={"tenant": tenant})
+
+    def check_weight(self, person: Person, tenant: str, weight: object) -> None:
+        """Raises :class:`NotAllowed` for a weight above that of the tenant, but to operators."""
+        most = self._tenants.get(tenant, Tenant()).weight
+        try:
+            asked = float(weight)  # type: ignore[arg-type]  # it may be text that is a number
+        except (TypeError, ValueError, OverflowError):
+            return  # none, or refused as what it is
+        if asked > most and not person.operator:
+            raise NotAllowed(
+                f"Tenant {tenant} has weight {most:g}; only an operator may give a job {asked:g}."
+            )
 
     def tenant_of(self, person: Person) -> str:
         """The first tenant that names the user, or one of their groups; else of their own name."""

@@ -24,6 +24,7 @@ from shockwave.model.events import (
     JobNoted,
     JobReleased,
     JobRunning,
+    JobSilent,
     JobStarted,
     JobStopped,
     JobSubmitted,
@@ -47,6 +48,7 @@ from shockwave.server.facts import JobFacts
 from shockwave.server.records import RoundRecord, State
 
 ROUNDS_KEPT = 2_000  # older ones are in the journal
+_SAME_WORD_SECONDS = 1.0  # by which the time of a job's last word may seem to change
 
 
 @dataclass
@@ -104,6 +106,12 @@ class Projection:
                 self._update(event.job, confirmed=True, note="")
             case JobNoted():
                 self._update(event.job, note=event.note)
+            case JobSilent():
+                self._update(
+                    event.job,
+                    silent_since_unix=self.unix(event.time - event.silent_seconds),
+                    usual_epoch_seconds=event.epoch_seconds,
+                )
             case JobFinished():
                 self._finished(event)
             case JobFailed():
@@ -176,6 +184,7 @@ class Projection:
                 starts=event.attempt,
                 placement=event.placement,
                 confirmed=False,
+                silent_since_unix=None,
                 note="",
             )
 
@@ -193,6 +202,7 @@ class Projection:
                 crash=event.detail or "crashed" if crashed else "",
                 setback="" if crashed else event.detail,
                 last_stop=event.reason.value,
+                silent_since_unix=None,
                 note="",
             )
 
@@ -216,7 +226,16 @@ class Projection:
                     configuration=facts.spec.configurations[index],
                     gpu_seconds=facts.gpu_seconds + held_seconds * facts.spec.gpus,
                     saved=facts.saved or (unsaved is not None and not math.isnan(unsaved)),
+                    silent_since_unix=self._still_silent(facts, event, i),
                 )
+
+    def _still_silent(self, facts: JobFacts, event: Progressed, i: int) -> float | None:
+        """Since when a job is silent, unless it has said something since it was found so."""
+        since = facts.silent_since_unix
+        if since is None or event.silent_seconds is None:
+            return since if event.epochs_done[i] == facts.epochs_done else None
+        spoke = self.unix(event.time) - event.silent_seconds[i] > since + _SAME_WORD_SECONDS
+        return None if spoke else since
 
     def _finished(self, event: JobFinished) -> None:
         facts = self.jobs.get(event.job)

@@ -6,18 +6,21 @@ border between the scheduler's thread and its doors.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     StringConstraints,
+    WithJsonSchema,
     model_validator,
 )
 
-from shockwave.model.job import Adaptation
+from shockwave.model.job import Adaptation, OnHang, Preemptible
 from shockwave.server.job_sections import checked_sections, with_sections
 from shockwave.server.notices import OccasionName, Target
 
@@ -35,10 +38,43 @@ def _storable(text: str) -> str:
     return text
 
 
+_UNITS = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
+
+
+def _seconds(value: Any) -> Any:
+    """A duration as people write it.
+
+    >>> _seconds("1h30m"), _seconds("90"), _seconds("1.5d"), _seconds(7)
+    (5400.0, '90', 129600.0, 7)
+    """
+    if not isinstance(value, str) or not value.strip()[-1:].isalpha():
+        return value
+    parts = re.findall(r"(\d+(?:\.\d+)?)\s*([dhms])", value)
+    if not re.fullmatch(r"(?:\s*\d+(?:\.\d+)?\s*[dhms])+\s*", value):
+        raise ValueError("expected seconds, or a duration such as 1h30m")
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
 Text = Annotated[str, AfterValidator(_storable)]
 # Bounds that leave room for arithmetic: one absurd job must not break the plan of all.
 Size = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Seconds = Annotated[float, Field(gt=0, le=1e9)]
+_WRITTEN_DURATION = r"^[1-9][0-9]{0,5}[dhms]([1-9][0-9]{0,5}[dhms])*$"
+Duration = Annotated[
+    float,
+    BeforeValidator(_seconds),
+    Field(gt=0, le=1e9),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "exclusiveMinimum": 0, "maximum": 1e9},
+                {"type": "string", "pattern": _WRITTEN_DURATION},
+            ]
+        },
+        mode="validation",
+    ),
+]
+JobNames = Annotated[list[Name], Field(max_length=10_000)]
 State = Literal["waiting", "running", "finished", "failed", "cancelled"]
 
 
@@ -84,6 +120,30 @@ class Submission(_Record):
     )
     notify_on: list[OccasionName] = Field(
         default=["finished", "failed", "late"], description="When they are told."
+    )
+    preemptible: Preemptible = Field(
+        Preemptible.WHEN_SAVED,
+        description="Whether it may be stopped for others: always, once it has saved a "
+        "checkpoint, or never.",
+    )
+    time_limit: Duration | None = Field(
+        None, description="Seconds, or 1h30m, that it may hold GPUs; then it is stopped."
+    )
+    on_hang: OnHang = Field(
+        OnHang.NOTHING, description="What to do when it has gone silent; people are told anyhow."
+    )
+    retries: int | None = Field(
+        None,
+        ge=0,
+        le=1000,
+        description="Times that it is tried again after crashes without progress in between. "
+        "Without it, as the scheduler is set.",
+    )
+    after: JobNames = Field(
+        default_factory=list, description="Jobs, by id or name, that must have finished before."
+    )
+    after_any: JobNames = Field(
+        default_factory=list, description="Jobs that must have ended before, in whatever way."
     )
 
     @model_validator(mode="before")
@@ -139,6 +199,54 @@ class JobRecord(_Record):
     preemptions: int
     nodes: list[str]
     why: WhyRecord
+    group: str = ""  # the sweep that it is part of
+    weight: float = 1.0
+    held: bool = False  # somebody keeps it from starting
+    preemptible: Preemptible = Preemptible.ALWAYS
+    saved: bool = False  # whether it has a checkpoint to go on from
+    time_limit: float | None = None  # seconds
+    after: list[str] = Field(default_factory=list)  # ids
+    after_any: list[str] = Field(default_factory=list)
+    silent_since: float | None = None  # of a running job that may hang
+    exit_code: int | None = None  # of a job that is over; told where one job is asked for
+    links: dict[str, str] = Field(default_factory=dict)  # that it reported; likewise
+
+
+class GroupRecord(_Record):
+    """Jobs that were submitted together, as a sweep. Times are unix seconds."""
+
+    id: str
+    owner: str = ""
+    parallel: int  # that run at once at most; 0 for no limit
+    gpus: int  # of each job, the largest
+    jobs: dict[State, int]
+    progress: float  # of all work, 0 to 1
+    submitted: float
+    silent: int = 0  # running jobs that may hang
+
+
+class Outcome(_Record):
+    """What became of a request for one of many jobs."""
+
+    id: str
+    state: State
+    problem: str | None = None  # why nothing was done
+
+
+class Point(_Record):
+    """A value that a job reported. ``time`` is unix seconds."""
+
+    time: float
+    epoch: int
+    value: float
+
+
+class MetricsRecord(_Record):
+    """What a job reported, by name, thinned out where that is much."""
+
+    id: str
+    metrics: dict[str, list[Point]]
+    links: dict[str, str]
 
 
 class NodeRecord(_Record):

@@ -129,6 +129,7 @@ class Recovery:
             log=log,
             clock=self._clock,
             retries=self._config.retries,
+            silence=self._config.silence,
             observers=(_careful(board),),
             most_without_gpus=self._config.cpu_jobs,
         )

@@ -20,7 +20,8 @@ _PUBLIC_SPEC = {"id", "arrival_seconds", "gpus", "epochs", "tenant", "owner", "w
 
 def public_record(record: JobRecord) -> JobRecord:
     """The record of somebody else's job."""
-    return record.model_copy(update={"name": "", "model": "", "why": _public_why(record)})
+    hidden: dict[str, Any] = {"name": "", "model": "", "group": "", "links": {}, "exit_code": None}
+    return record.model_copy(update={**hidden, "why": _public_why(record)})
 
 
 def _public_why(record: JobRecord) -> WhyRecord:

@@ -10,7 +10,7 @@ from starlette.responses import StreamingResponse
 
 from shockwave.server.auth import Who, job_itself, own_job, visible_job
 from shockwave.server.door import SchedulerDoor
-from shockwave.server.logs import follow_log, open_log, read_log
+from shockwave.server.logs import Wanted, follow_log, read_log
 from shockwave.server.pages import JobPage, Reports
 from shockwave.server.problems import ProblemError, responses
 from shockwave.server.records import JobRecord, State, Submission, WhyRecord
@@ -95,16 +95,23 @@ def list_jobs(
         str | None, Query(max_length=128, description="The `next` of the page before.")
     ] = None,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
+    group: Annotated[
+        str | None,
+        Query(max_length=160, description="Only of this group; empty for jobs of no group."),
+    ] = None,
     mine: Annotated[bool, Query(description="Only one's own.")] = False,
 ) -> Response:
     """Jobs in order of submission, a page at a time. Of others' only what is public."""
     person = who.someone()
-    only_own = mine or (who.people.private_queue and not person.operator)
+    # The name of a group is its owner's, too.
+    hidden = not person.operator and (who.people.private_queue or bool(group))
+    only_own = mine or hidden
     items, following = door.jobs(
         states=tuple(dict.fromkeys(state or ())),
         tenant=tenant,
         after=after,
         limit=limit,
+        group=group,
         owner=who.people.owner(person) if only_own else None,
     )
     shown = [item for item in map(who.shown, items) if item is not None]
@@ -121,7 +128,8 @@ def list_jobs(
 def get_job(door: Scheduler, who: Who, job: JobId) -> Response:
     """The record of one job; of somebody else's, what is public. A job may look at itself with
     its own token."""
-    return document(visible_job(door, who, job))
+    record = visible_job(door, who, job)
+    return document(door.with_details(record) if who.owns(record) else record)
 
 
 @router.delete(
@@ -177,9 +185,16 @@ def read_job_log(
     follow: Annotated[
         bool, Query(description="Go on as the job writes, until it is over.")
     ] = False,
+    since: Annotated[
+        float | None,
+        Query(ge=0, le=1e11, description="Only what was written since then, unix seconds."),
+    ] = None,
+    launches: Annotated[bool, Query(description="A line between two launches of the job.")] = False,
+    times: Annotated[bool, Query(description="The time in front of each line.")] = False,
 ) -> Response:
-    """What the job wrote, as plain text."""
+    """What the job wrote, as plain text, from the oldest piece that is kept to the newest."""
     who.someone()
+    wanted = Wanted(tail, since, launches, times)
     found = own_job(door, who, job).id
     headers = {"X-Content-Type-Options": "nosniff"}
     media_type = "text/plain; charset=utf-8"
@@ -188,14 +203,13 @@ def read_job_log(
             lambda: door.log_file(found, rank),
             lambda: (record := door.job(found)) is None or record.state in OVER,
             request.app.state.closing,
-            tail,
+            wanted,
         )
         return StreamingResponse(chunks, media_type=media_type, headers=headers)
     path = door.log_file(found, rank)
-    file = None if path is None else open_log(path)
-    if file is None:
+    if path is None:
         raise ProblemError(404, "log-not-found", f"Job {found} has no output of rank {rank} yet.")
-    return StreamingResponse(read_log(file, tail), media_type=media_type, headers=headers)
+    return StreamingResponse(read_log(path, wanted), media_type=media_type, headers=headers)
 
 
 @router.post(

@@ -194,14 +194,17 @@ class Service:
             with self._now.log.at_rest(), self._now.board.projection() as projection:
                 self._snapshots.save(self._now.log.state, projection)
                 self._snapshot_at = projection.sequence_number
-            self._archive_old_events()
+            if not at_end:
+                self._archive_old_events()
 
     def _archive_old_events(self) -> None:
+        """One file at a time, because rounds wait for it; the rest follows the next snapshots."""
         seconds = self._clock.now()
         if seconds - self._archived_at >= _ARCHIVE_EVERY_SECONDS:
-            self._archived_at = seconds
             before = seconds - self.config.journal_days * 86_400.0
-            self._store.archive_events(before, self._snapshots.oldest_event())
+            oldest = self._snapshots.oldest_event()
+            if not self._store.archive_events(before, oldest, most_segments=1):
+                self._archived_at = seconds
 
     def stop(self, *, stop_jobs: bool | None = None) -> None:
         """End scheduling. Jobs run on, to be adopted at the next start, unless told otherwise."""

@@ -28,6 +28,7 @@ from pydantic.fields import FieldInfo
 
 from shockwave.engine.retry import Retries
 from shockwave.engine.state import Rounds
+from shockwave.engine.watch import Silence
 from shockwave.executors.live import EXECUTORS
 from shockwave.executors.options import SiteOptions
 from shockwave.model.cluster import Cluster
@@ -80,7 +81,7 @@ _PANELS = {
     "operators": "People",
     "policy": "Deciding",
     "executor": "Running jobs",
-    "most_crashes": "Jobs that crash",
+    "most_crashes": "Jobs that crash or hang",
     "notify": "Notifications",
 }
 _FURTHER_FLAGS = {
@@ -175,6 +176,11 @@ class ServeConfig(BaseModel):
     """Seconds that a job waits after a crash, twice as many after the next one."""
     longest_back_off_seconds: float = Field(600.0, ge=0)
     """Seconds that a job waits at most after a crash."""
+    hang_epochs: float = Field(10.0, ge=1)
+    """A job that has reported before and then says nothing for so many times its usual epoch is
+    taken for hanging ..."""
+    hang_seconds: float = Field(300.0, ge=0)
+    """... but not before so many seconds. What becomes of it, the job says (``--on-hang``)."""
 
     @field_validator("state_dir", "socket")
     @classmethod
@@ -284,6 +290,10 @@ class ServeConfig(BaseModel):
     @property
     def rounds(self) -> Rounds:
         return Rounds(self.round_seconds, self.restart_seconds)
+
+    @property
+    def silence(self) -> Silence:
+        return Silence(self.hang_epochs, self.hang_seconds)
 
     @property
     def retries(self) -> Retries:

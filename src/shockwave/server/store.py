@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from shockwave.server.archive import Archive
 from shockwave.server.database import clear_errors, connect, lock_database, shown_url
 from shockwave.server.facts import JobFacts
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 ACTIVE = "active"  # the state of a job in the index until it has ended
 _BATCH = 2_000  # rows that are read at once
 
@@ -47,10 +48,12 @@ _jobs = sa.Table(
     sa.Column("name", sa.String(128), nullable=False, index=True),
     sa.Column("tenant", sa.String(128), nullable=False),
     sa.Column("owner", sa.String(128), nullable=False),
+    sa.Column("group_id", sa.String(160), nullable=False, index=True),
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("key", sa.String(300), unique=True),
     sa.Column("submission", sa.Text, nullable=False),
     sa.Column("facts", sa.Text),  # of a job that has ended
+    sa.Index("jobs_by_state", "state", "number"),
 )
 _events = sa.Table(
     "events",
@@ -71,6 +74,7 @@ class IndexedJob:
     name: str
     tenant: str
     owner: str
+    group_id: str
     state: str
     key: str | None
     submission: str
@@ -200,6 +204,7 @@ class Store:
         after: int,
         limit: int,
         owner: str | None = None,
+        group: str | None = None,
     ) -> list[JobFacts]:
         """Jobs that have ended, in order of submission from number ``after`` on."""
         wanted = sa.select(_jobs.c.facts).where(_jobs.c.number > after, _jobs.c.state != ACTIVE)
@@ -209,10 +214,22 @@ class Store:
             wanted = wanted.where(_jobs.c.tenant == tenant)
         if owner is not None:
             wanted = wanted.where(_jobs.c.owner == owner)
+        if group is not None:
+            wanted = wanted.where(_jobs.c.group_id == group)
         wanted = wanted.order_by(_jobs.c.number).limit(limit)
         with clear_errors(self.where), self._engine.connect() as connection:
             texts = connection.execute(wanted).scalars().all()
         return [facts_module.from_json(text) for text in texts]
+
+    def ended_of_group(self, group: str) -> dict[str, int]:
+        """How many jobs of a group have ended, by state."""
+        wanted = (
+            sa.select(_jobs.c.state, sa.func.count())
+            .where(_jobs.c.group_id == group, _jobs.c.state != ACTIVE)
+            .group_by(_jobs.c.state)
+        )
+        with clear_errors(self.where), self._engine.connect() as connection:
+            return {str(state): int(count) for state, count in connection.execute(wanted)}
 
     def index(self) -> tuple[int, list[IndexedJob]]:
         """The last event, and all rows of the index as they were then."""
@@ -348,15 +365,18 @@ class Store:
             event_of_line(row.record.encode(), f"{self.where}, event {row.seq}") for row in rows
         ]
 
-    def archive_events(self, before_seconds: float, up_to: int) -> int:
+    def archive_events(
+        self, before_seconds: float, up_to: int, most_segments: float = math.inf
+    ) -> int:
         """Moves events older than a time, and numbered ``up_to`` at most, to the archive.
 
-        Returns how many. Interrupted at any point it loses nothing: events are deleted here
-        when their file is complete, and read from there as soon as it is.
+        Returns how many, no more than fill ``most_segments`` files. Interrupted at any point it
+        loses nothing: events are deleted here when their file is complete, and read from there
+        as soon as it is.
         """
         self._forget_archived()
         moved = 0
-        while True:
+        while moved < most_segments * self.archive.segment_events:
             wanted = (
                 sa.select(_events.c.seq, _events.c.record)
                 .where(
@@ -370,10 +390,11 @@ class Store:
             with clear_errors(self.where), self._engine.connect() as connection:
                 rows = connection.execute(wanted).all()
             if len(rows) < self.archive.segment_events:
-                return moved
+                break
             self.archive.add(int(rows[0].seq), [str(row.record) for row in rows])
             self._forget_archived()
             moved += len(rows)
+        return moved
 
     def _forget_archived(self) -> None:
         with self._writing, clear_errors(self.where), self._engine.begin() as connection:
@@ -389,6 +410,7 @@ def indexed(number: int, event: JobSubmitted) -> dict[str, Any]:
         "name": job.name,
         "tenant": job.tenant,
         "owner": job.owner,
+        "group_id": job.group,
         "state": ACTIVE,
         "key": event.key,
         "submission": event.submission or "{}",

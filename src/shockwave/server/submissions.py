@@ -126,6 +126,10 @@ def spec_of(job: str, arrival_seconds: float, submission: Submission, owner: str
         weight=submission.weight,
         name=submission.name or "",
         owner=owner,
+        preemptible=submission.preemptible,
+        time_limit_seconds=submission.time_limit,
+        on_hang=submission.on_hang,
+        retries=submission.retries,
     )
 
 

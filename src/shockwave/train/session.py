@@ -18,6 +18,7 @@ state=lambda: state)`` saves by itself in :meth:`Session.should_stop`.
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import signal
@@ -237,8 +238,17 @@ class Session:
             self._save_due = save
             self._stopping = stop if self._by_file is None else self._by_file.agree(stop)
 
-    def report(self, epoch: int, batch_size: int, samples: int, loss: SupportsFloat) -> None:
+    def report(
+        self,
+        epoch: int,
+        batch_size: int,
+        samples: int,
+        loss: SupportsFloat,
+        metrics: Mapping[str, SupportsFloat] | None = None,
+    ) -> None:
         """Tells the scheduler that ``epoch`` epochs are done in total; only rank 0 writes.
+
+        ``metrics`` are figures that ``shockwave metrics`` shows beside the loss.
 
         ``batch_size`` is what this epoch ran with; a change since the epoch before is reported
         as a new regime. The duration is what passed since the last boundary, without the time
@@ -265,7 +275,18 @@ class Session:
             samples=int(samples),
             loss=_number(loss),
             seconds=round(seconds, 6),
+            **({"metrics": _numbers(metrics)} if metrics else {}),
         )
+
+    def log(self, **metrics: SupportsFloat) -> None:
+        """Figures within an epoch, for ``shockwave metrics``; only rank 0 writes."""
+        self._ensure_started()
+        self._write("metrics", metrics=_numbers(metrics))
+
+    def link(self, name: str, url: str) -> None:
+        """Where else to look at this job, such as TensorBoard; ``shockwave status`` shows it."""
+        self._ensure_started()
+        self._write("link", name=name, url=url)
 
     def configure(self, batch_size: int) -> None:
         """Tells the scheduler at once that the next epoch runs with another batch size.
@@ -371,6 +392,12 @@ class Session:
             "epoch": self._epochs_done,
         }
         self._reports.append(record | fields, durable=durable)
+
+
+def _numbers(metrics: Mapping[str, SupportsFloat]) -> dict[str, float | None]:
+    """JSON knows neither NaN nor infinity."""
+    numbers = {name: _number(value) for name, value in metrics.items()}
+    return {name: value if math.isfinite(value) else None for name, value in numbers.items()}
 
 
 def _number(value: Any) -> float:

@@ -29,6 +29,7 @@ class ProgressRow(NamedTuple):
     held_seconds: float
     restart_seconds: float
     unsaved_seconds: float
+    silent_seconds: float
 
 
 def columns(time: float, rows: Sequence[ProgressRow]) -> Progressed:
@@ -115,6 +116,7 @@ class LiveJob:
             held_seconds=max(held - self._told_held, 0.0),
             restart_seconds=restart,
             unsaved_seconds=self.ledger.unsaved_seconds(now),
+            silent_seconds=max(now - self.ledger.heard, 0.0),  # nan stays nan
         )
         self._told_productive = productive
         self._told_held = max(held, self._told_held)

@@ -420,6 +420,7 @@ class GangExecutor(LiveExecutor):
             folder = JobFolder.of(self._root, order.job.id)
             job = LiveJob(order.handle, order.job, folder)
             self._jobs[order.job.id] = job
+        job.spec = order.job  # its owner may have changed it since
         self._by_handle[order.handle] = job
         return job
 

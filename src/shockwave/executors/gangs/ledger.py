@@ -11,7 +11,7 @@ import math
 import statistics
 from dataclasses import dataclass
 
-from shockwave.protocol.reports import Report
+from shockwave.protocol.reports import REMARKS, Report
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +35,7 @@ class Ledger:
         self.regimes: list[Entered] = []
         self.last_event: str | None = None  # of the present launch, other than "saved"
         self.trains_since = math.nan  # when the present launch had started up, unix seconds
+        self.heard = math.nan  # when the present launch last said anything, unix seconds
         self._last_time = 0.0
         self._configurations = configurations
         self._epochs: list[tuple[int, float]] = []  # epochs done then, seconds it took
@@ -67,9 +68,12 @@ class Ledger:
     def begin_launch(self) -> None:
         """Reports from here on are of a new launch."""
         self.last_event = None
-        self.trains_since = self._saved_until = math.nan
+        self.trains_since = self._saved_until = self.heard = math.nan
 
     def add(self, report: Report) -> None:
+        self.heard = report.time
+        if report.event in REMARKS:
+            return
         self._last_time = report.time
         if report.event == "saved":
             self._has_saved = True

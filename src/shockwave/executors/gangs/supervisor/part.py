@@ -211,7 +211,9 @@ class Supervisor:
         assert output is not None
         os.set_blocking(output.fileno(), False)
         path = self._paths.log(number)
-        log = RotatingLog(path, self._order.log_bytes, self._order.log_backups)
+        log = RotatingLog(
+            path, self._order.log_bytes, self._order.log_backups, launch=self._generation
+        )
         self._logs[output.fileno()] = log
         self._selector.register(output, selectors.EVENT_READ)
 
