@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -90,6 +91,14 @@ def queue(
 
 
 def _watch(table: Any, every_seconds: float) -> None:
+    if not console.is_terminal:  # for a file or a program: one plain table after the other
+        with suppress(KeyboardInterrupt, BrokenPipeError):
+            while True:
+                console.print(table())
+                console.print()
+                sys.stdout.flush()
+                time.sleep(every_seconds)
+        return
     with suppress(KeyboardInterrupt), Live(table(), console=console, auto_refresh=False) as live:
         while True:
             time.sleep(every_seconds)

@@ -15,6 +15,7 @@ from shockwave.cli.journals import events_of
 from shockwave.measure.replay import Figure, Replay
 from shockwave.measure.replay import replay as replay_events
 from shockwave.measure.replay_diff import Difference, SeenJob
+from shockwave.model.words import count_of
 
 _NAMES = {
     "makespan_seconds": "makespan, from the first arrival",
@@ -94,7 +95,8 @@ def _seen(job: SeenJob | None) -> str:
 
 def _table(result: Replay, journal: str) -> Table:
     title = (
-        f"{journal}: {len(result.run.jobs):,} jobs on {result.live.gpus:,} GPUs, "
+        f"{journal}: {count_of(len(result.run.jobs), 'job')} on "
+        f"{count_of(result.live.gpus, 'GPU')}, "
         f"{result.policy} fed by {result.predictor}"
     )
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)

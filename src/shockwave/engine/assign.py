@@ -107,7 +107,7 @@ class Assigner:
         """Who stops, who starts, who goes on."""
         table = self._state.table
         goes_on = table.state[table.rows(chosen)] == RUNNING
-        continuing, held = chosen[goes_on], self._state.running()
+        continuing, held = chosen[goes_on], table.needing_gpus(self._state.running())
         stopped = held[:0] if len(held) == len(continuing) else np.setdiff1d(held, continuing)
         return stopped, chosen[~goes_on], continuing
 

@@ -130,6 +130,16 @@ class SchedulerState:
         active = self.table.active
         return np.asarray(active[self.table.state[self.table.rows(active)] == RUNNING])
 
+    def startable_without_gpus(self, now: float, most: int) -> Ints:
+        """Jobs that need no GPU and may start, in order of arrival; at most ``most`` run."""
+        active = self.table.active
+        without: Ints = active[self.table.gpus[self.table.rows(active)] == 0]
+        if len(without) == 0:
+            return without
+        runs = self.table.state[self.table.rows(without)] == RUNNING
+        waiting = without[~runs & np.isin(without, self.eligible(now))]
+        return np.asarray(waiting[: max(most - int(runs.sum()), 0)])
+
     def is_running(self, handle: int) -> bool:
         return bool(self.table.state[self.table.row(handle)] == RUNNING)
 
@@ -305,7 +315,7 @@ class SchedulerState:
         self.table.close(handle, state)
 
     def _decided(self, event: RoundDecided) -> None:
-        active = self.table.active
+        active = self.table.needing_gpus()  # who needs none takes nothing from anybody
         rows = self.table.rows(active)
         self.table.active_integral[rows] += len(active) * event.rounds
         self.table.rounds_active[rows] += event.rounds

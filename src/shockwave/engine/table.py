@@ -140,6 +140,12 @@ class JobTable:
         self.active = np.append(self.active, handle)
         return handle
 
+    def needing_gpus(self, handles: Ints | None = None) -> Ints:
+        """Those of ``handles``, by default of the active, that cannot run without GPUs."""
+        found = self.active if handles is None else handles
+        need = self.gpus[self.rows(found)] > 0
+        return found if need.all() else np.asarray(found[need])
+
     def change(self, handle: int, spec: JobSpec) -> None:
         """A job declares something else from now on."""
         row = self.row(handle)

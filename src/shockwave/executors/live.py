@@ -53,6 +53,9 @@ class LiveExecutor(Executor):
     """
 
     name: ClassVar[str]
+    runs_as_owner: ClassVar[bool] = False  # as root it starts a job as the user of its command
+    runs_without_gpus: ClassVar[bool] = False  # jobs of 0 GPUs too
+    look_seconds: ClassVar[float] = 1.0  # between two looks at what became of jobs
     SiteOptions: ClassVar[type[options.SiteOptions]] = options.SiteOptions
     JobOptions: ClassVar[type[options.JobOptions]] = options.JobOptions
 

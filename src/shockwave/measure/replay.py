@@ -327,7 +327,8 @@ class _Recorder:
         worked = {
             name: job
             for name, job in self.jobs.items()
-            if job.exclusive_seconds is not None or job.epochs_done > 0 or job.regimes
+            if job.spec.gpus > 0
+            and (job.exclusive_seconds is not None or job.epochs_done > 0 or job.regimes)
         }
         end = events[-1].time
         failures = []

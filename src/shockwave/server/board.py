@@ -106,15 +106,15 @@ class Board(Journal):
                 lambda: self.sequence_number > after, timeout=timeout_seconds
             )
 
-    def find(self, job: str) -> JobFacts | None:
-        """By id, or by name where that is unique."""
-        facts = self._of_id(job)
+    def find(self, job: str, owner: str | None = None) -> JobFacts | None:
+        """By id, or by name where that is unique, among the jobs of the owner if one is given."""
+        facts = self.of_id(job)
         if facts is None:
-            named = self._store.ids_of_name(job, limit=2)
-            facts = self._of_id(named[0]) if len(named) == 1 else None
+            named = self._store.ids_of_name(job, limit=2, owner=owner)
+            facts = self.of_id(named[0]) if len(named) == 1 else None
         return facts
 
-    def _of_id(self, job: str) -> JobFacts | None:
+    def of_id(self, job: str) -> JobFacts | None:
         with self._changed:
             facts = self._projection.jobs.get(job)
         if facts is None:
@@ -123,9 +123,9 @@ class Board(Journal):
                 facts = facts_module.from_json(stored.facts)
         return facts
 
-    def named(self, name: str, limit: int = 10) -> list[JobRecord]:
-        """The latest jobs of that name, newest first."""
-        found = (self._of_id(job) for job in self._store.ids_of_name(name, limit))
+    def named(self, name: str, limit: int = 10, owner: str | None = None) -> list[JobRecord]:
+        """The latest jobs of that name, newest first; of the owner, if one is given."""
+        found = (self.of_id(job) for job in self._store.ids_of_name(name, limit, owner))
         return [self._record_of(facts, self._decision) for facts in found if facts is not None]
 
     def active(self, group: str) -> list[JobFacts]:
@@ -147,8 +147,8 @@ class Board(Journal):
         record = group_record(name, self.active(name), self._store)
         return record if record.jobs else None
 
-    def record(self, job: str) -> JobRecord | None:
-        facts = self.find(job)
+    def record(self, job: str, owner: str | None = None) -> JobRecord | None:
+        facts = self.find(job, owner)
         return None if facts is None else self._record_of(facts, self._decision)
 
     def page(
@@ -158,6 +158,7 @@ class Board(Journal):
         after: str | None,
         limit: int,
         group: str | None = None,
+        owner: str | None = None,
     ) -> tuple[list[JobRecord], str | None]:
         """Jobs in order of submission, and the cursor of the next page.
 
@@ -173,12 +174,13 @@ class Board(Journal):
                 and (not states or facts.state in states)
                 and tenant in (None, facts.spec.tenant)
                 and group in (None, facts.spec.group)
+                and owner in (None, facts.spec.owner)
             )
             found = list(itertools.islice(wanted, max(limit, 0) + 1))
         over = [state for state in states if state not in _ACTIVE_STATES]
         if over or not states:
             found += self._store.ended_jobs(
-                states=over, tenant=tenant, after=start, limit=limit + 1, group=group
+                states=over, tenant=tenant, after=start, limit=limit + 1, group=group, owner=owner
             )
             found.sort(key=lambda facts: facts.number)
         page = found[: max(limit, 0)]

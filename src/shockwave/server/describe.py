@@ -70,6 +70,7 @@ def job_record(
         id=spec.id,
         name=spec.name or spec.id,
         state=facts.state,
+        owner=spec.owner,
         tenant=spec.tenant,
         model=spec.model,
         gpus=spec.gpus,
@@ -85,7 +86,6 @@ def job_record(
         preemptions=facts.preemptions,
         nodes=[node for node, _ in facts.placement],
         why=_why_record(facts, decision, origin_unix, obstacle, contested),
-        owner=spec.owner,
         group=spec.group,
         weight=spec.weight,
         held=facts.held,
@@ -148,6 +148,10 @@ def _why_record(
         return WhyRecord(
             reason=f"waits: it crashed ({first}) and is tried again", last_log_lines=lines
         )
+    if facts.spec.gpus == 0:
+        if facts.state == "running":
+            return WhyRecord(reason="runs: it needs no GPU")
+        return WhyRecord(reason="waits: as many jobs without GPUs run as may (cpu_jobs)")
     if decision is None or position is None:
         if facts.note and facts.state == "running":
             return WhyRecord(reason=_with_note(facts))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import pwd
 import socket
+import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,10 +16,17 @@ from shockwave.model.errors import InputError
 LOCK_FILE = "serve.lock"
 
 
-def prepare_state_dir(folder: Path) -> None:
-    """Makes the directory, readable by its owner only. Raises :class:`InputError`."""
+def prepare_state_dir(folder: Path, *, others_pass: bool = False) -> None:
+    """Makes the directory, readable by its owner only. Raises :class:`InputError`.
+
+    One that is there is closed to others, if it is ours. ``others_pass``: other users have
+    folders below it, so they may pass, but see nothing on the way.
+    """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_owner(folder)
+        if os.access(folder, os.W_OK | os.X_OK):
+            _close(folder, others_pass)
     except OSError as error:
         raise InputError(
             f"the state directory cannot be made: {error.strerror}",
@@ -30,6 +39,37 @@ def prepare_state_dir(folder: Path) -> None:
             source=str(folder),
             hint="Check its permissions, or choose another one by --state-dir",
         )
+
+
+def _check_owner(folder: Path) -> None:
+    owner, we = folder.stat().st_uid, os.geteuid()
+    if owner != we:
+        raise InputError(
+            f"the state directory belongs to {_user_name(owner)}, not to {_user_name(we)}",
+            source=str(folder),
+            hint="Secrets are kept there: choose another one by --state-dir, or change its owner",
+        )
+
+
+def _close(folder: Path, others_pass: bool) -> None:
+    """Whatever is in it is for us, but for the folders of jobs and the program that runs them."""
+    jobs, programs = folder / "jobs", folder / "supervisor"
+    for path in (jobs, folder / "snapshots", folder / "archive"):
+        path.mkdir(mode=0o700, exist_ok=True)
+    for entry in os.scandir(folder):
+        if not entry.is_symlink() and entry.stat(follow_symlinks=False).st_uid == os.geteuid():
+            is_open = Path(entry.path) in (jobs, programs)
+            mode = 0o600 if not entry.is_dir() else 0o711 if is_open and others_pass else 0o700
+            if not stat.S_ISSOCK(entry.stat().st_mode):
+                os.chmod(entry.path, mode)
+    folder.chmod(0o711 if others_pass else 0o700)
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
 
 
 class LockHeld(InputError):  # noqa: N818  (a state of affairs)

@@ -269,7 +269,7 @@ class Projection:
         self._update(
             event.job,
             epochs_done=float(facts.spec.epochs),
-            ftf_themis=took / fair if fair > 0 else None,
+            ftf_themis=took / fair if fair > 0 and facts.spec.gpus > 0 else None,
         )
         self._end(event, "finished")
 

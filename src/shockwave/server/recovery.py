@@ -132,6 +132,7 @@ class Recovery:
             retries=self._config.retries,
             silence=self._config.silence,
             observers=(_careful(board),),
+            most_without_gpus=self._config.cpu_jobs,
         )
         loop.resume(self._clock.now())
         return Restored(loop, log, board, projection, self._executor)

@@ -164,7 +164,12 @@ class GangExecutor(LiveExecutor):
             job.refused = None
             if job.gang is not None:
                 gangs.append(job.gang)
-                job.gang.take_back_lease()
+                try:
+                    job.gang.take_back_lease()
+                except ExecutorError as error:
+                    if job.folder.user() is None:
+                        raise
+                    logger.warning("job %r is stopped by a signal alone: %s", job.spec.id, error)
 
         try:
             _for_each(handles.tolist(), take_back)
@@ -275,6 +280,9 @@ class GangExecutor(LiveExecutor):
         except BackendAway as error:
             job.refused = Ending(Outcome.KILLED, f"never started: {error}")
         except (ExecutorError, OSError) as error:
+            if job.folder.user() is not None:  # what a user does there must not stop the rest
+                job.refused = Ending(Outcome.CRASHED, f"its folder cannot be used: {error}")
+                return
             job.refused = Ending(Outcome.KILLED, f"never started: {error}")
             raise ExecutorError(f"job {start.order.job.id!r} was not started: {error}") from error
 
