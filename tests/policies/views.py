@@ -71,6 +71,7 @@ def make_view(
         restart_seconds=restart_seconds,
         jobs_seen=count,
         changed=changed,
+        between_rounds=False,
         gpus=np.array(gpus, dtype=np.int64),
         profile=np.array(np.broadcast_to(np.asarray(seconds, dtype=np.float64), count))[:, None],
         configuration_epochs=values["epochs_done"][:, None].copy(),

@@ -140,6 +140,7 @@ class ScriptedScheduler(Desk):
             round_seconds=ROUND_SECONDS,
             restart_seconds=1.0,
             changed=True,
+            between_rounds=False,
         )
 
         def of_all(value: float) -> Floats:

@@ -248,6 +248,7 @@ class RoundLoop:
             round_seconds=self.rounds.round_seconds,
             restart_seconds=self.rounds.restart_seconds,
             changed=self._changed,
+            between_rounds=self.now < self.rounds.start(self.round),
         )
 
     @property

@@ -329,6 +329,7 @@ class JobTable:
         round_seconds: float,
         restart_seconds: float,
         changed: bool,
+        between_rounds: bool = False,
     ) -> View:
         """What a policy may see of these jobs: copies, so that it cannot write back."""
         rows = self.rows(handles)
@@ -344,6 +345,7 @@ class JobTable:
             restart_seconds=restart_seconds,
             jobs_seen=self.submitted,
             changed=changed,
+            between_rounds=between_rounds,
             handle=handles.copy(),
             arrival=self.arrival[rows],
             gpus=self.gpus[rows],

@@ -25,6 +25,7 @@ class View:
     Scalars: ``now``, the ``round`` about to start, ``gpus`` up at the moment, the lengths
     ``round_seconds`` and ``restart_seconds``, ``jobs_seen`` since the run began, and
     ``changed``: whether a job, a regime or a node changed since the last decision.
+    ``between_rounds`` only free GPUs are filled, in the policy's order; nobody is preempted.
     """
 
     now: float
@@ -34,6 +35,7 @@ class View:
     restart_seconds: float
     jobs_seen: int
     changed: bool
+    between_rounds: bool
 
     # Declared at submission.
     handle: Ints

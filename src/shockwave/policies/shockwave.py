@@ -59,7 +59,9 @@ class Shockwave(Policy):
         self._stance = 0
         self._promises = Promises()
         self._decisions = 0
-        self._present = np.empty(0, dtype=np.int64)  # handles at the last decision
+        self._rounds = 0
+        self._present = np.empty(0, dtype=np.int64)  # handles at the last round
+        self._chosen = self._present  # of these, those that ran
 
     def decide(self, view: View, forecast: Forecast) -> Decision:
         futures = self._outlook.futures(view, forecast, self._samples(view))
@@ -73,7 +75,9 @@ class Shockwave(Policy):
         bid = worth.total[stance, 0, : len(view)].astype(np.float64)
         run = fill(largest_first(bid), view.gpus, view.gpus_total)
         price = float(np.delete(bid, run).max(initial=0.0))
-        self._check_promises(view, futures, run)
+        self._decisions += 1
+        if not view.between_rounds:  # then not all that are chosen start
+            self._check_promises(view, futures, run)
         return Decision(
             run,
             price=price * view.round_seconds,
@@ -153,10 +157,12 @@ class Shockwave(Policy):
         promises, unit = self._promises, view.round_seconds
         gone = np.setdiff1d(self._present, view.handle, assume_unique=True)
         promises.finished(gone, view.now - 0.5 * unit, unit)
+        between_rounds = np.setdiff1d(view.handle[view.running], self._chosen, assume_unique=True)
+        promises.started(between_rounds, view.now - 0.5 * unit, unit)
         promises.started(view.handle[run][~view.running[run]], view.now, unit)
-        self._present = view.handle
-        self._decisions += 1
-        if self._decisions % self.settings.tell_every == 0:
+        self._present, self._chosen = view.handle, view.handle[run]
+        self._rounds += 1
+        if self._rounds % self.settings.tell_every == 0:
             start, finish = self._foretell(view, futures, self._stance, run)
             waits = _waits(view, run)
             promises.remember(Told.START, view.handle[waits], view.now, start.of(waits))

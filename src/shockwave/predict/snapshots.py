@@ -89,6 +89,7 @@ def view_of(snapshots: Sequence[Snapshot], kinds: Mapping[Kind, int]) -> View:
         restart_seconds=0.0,
         jobs_seen=count,
         changed=True,
+        between_rounds=False,
         handle=np.arange(count),
         arrival=np.array([spec.arrival_seconds for spec in specs], dtype=np.float64),
         gpus=np.array([spec.gpus for spec in specs], dtype=np.int64),
