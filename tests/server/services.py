@@ -76,6 +76,7 @@ def journal(state_dir: Path) -> list[Event]:
 
 def simply_die(service: Service) -> None:
     """As SIGKILL would, short of ending the test: nothing is written or told any more."""
+    service._notifications.stop()
     service._clock.interrupt()
     service._thread.join()
     service._recovery.release(stop_jobs=False)

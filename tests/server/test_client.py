@@ -114,7 +114,8 @@ def test_a_section_for_an_executor_goes_with_the_job_and_is_refused_by_another(
         submission = submitted(scheduler, parsed(shockwave(*arguments))["id"])
     options = {"partition": "gpu,debug", "constraint": "v100|a100"}
     assert submission.sections == {"slurm": options}
-    assert command_of(submission, "token").options == options
+    command = command_of(submission, environment={}, workdir="/", token="token", user="")
+    assert command.options == options
     (tmp_path / "other").mkdir()
     with client_of(ScriptedScheduler(tmp_path / "other")) as (shockwave, _):
         assert "slurm" in one_line(shockwave(*arguments), 2)

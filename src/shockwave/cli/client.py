@@ -1,34 +1,54 @@
-"""Speaking to a running scheduler over HTTP, with the standard library alone."""
+"""Speaking to a running scheduler over HTTP, with the standard library alone.
+
+Without a URL it is the scheduler of this machine, over its Unix socket: one's own, or else the
+system's. There the kernel says who we are, and no token is sent.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Iterator, Mapping
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from pathlib import Path
 from typing import IO, Annotated, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode, urlsplit
-from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+from urllib.request import (
+    HTTPHandler,
+    HTTPRedirectHandler,
+    ProxyHandler,
+    Request,
+    build_opener,
+)
 
 import typer
 
+from shockwave.cli.versions import HEADER, tell_if_older
 from shockwave.model.errors import InputError, ShockwaveError
+from shockwave.server.places import connect, sockets_to_try
 from shockwave.version import __version__
 
-DEFAULT_URL = "http://127.0.0.1:7410"
+DEFAULT_URL = ""  # the scheduler of this machine
 TIMEOUT_SECONDS = 30.0
 PAGE = 2000  # jobs in one answer: a megabyte
 _LOCAL = {"localhost", "127.0.0.1", "::1"}
 _BAD_INPUT = {400, 404, 413, 422}
 
 UrlOption = Annotated[
-    str, typer.Option("--url", envvar="SHOCKWAVE_URL", help="Where the scheduler listens.")
+    str,
+    typer.Option(
+        "--url",
+        envvar="SHOCKWAVE_URL",
+        help="Where the scheduler listens: http://HOST:PORT, or unix:/PATH. Default: the socket "
+        "of your own on this machine, else that of the system.",
+        show_default=False,
+    ),
 ]
 TokenOption = Annotated[
     str | None,
     typer.Option(
-        "--token", envvar="SHOCKWAVE_TOKEN", help="Where it asks for one.", show_default=False
+        "--token", envvar="SHOCKWAVE_TOKEN", help="For a URL of http.", show_default=False
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -46,21 +66,25 @@ class Client:
     """
 
     def __init__(self, url: str, token: str | None = None) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InputError(
-                "expected a URL", place="--url", value=url, hint=f"For instance {DEFAULT_URL}"
-            )
-        if token is not None and not (token.isascii() and token.isprintable()):
-            raise InputError("a token is plain text without spaces", place="--token")
-        self.url = url.rstrip("/")
+        self.url = url.rstrip("/") or f"unix:{_socket_of_this_machine()}"
         self._headers = {"User-Agent": f"shockwave/{__version__}"}
-        if token:
-            self._headers["Authorization"] = f"Bearer {token}"
         # No redirects: they would carry the token elsewhere. No proxy on the way to oneself.
         handlers: list[Any] = [_NoRedirects()]
-        if parts.hostname in _LOCAL:
-            handlers.append(ProxyHandler({}))
+        if self.url.startswith("unix:"):
+            self._base = "http://localhost"
+            handlers += [ProxyHandler({}), _OverSocket(Path(self.url.removeprefix("unix:")))]
+        else:
+            parts = urlsplit(self.url)
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                hint = "For instance http://127.0.0.1:7410, or unix:/run/shockwave/shockwave.sock"
+                raise InputError("expected a URL", place="--url", value=url, hint=hint)
+            if token is not None and not (token.isascii() and token.isprintable()):
+                raise InputError("a token is plain text without spaces", place="--token")
+            self._base = self.url
+            if token:
+                self._headers["Authorization"] = f"Bearer {token}"
+            if parts.hostname in _LOCAL:
+                handlers.append(ProxyHandler({}))
         self._opener = build_opener(*handlers)
 
     def get(self, *path: str, **query: Any) -> Any:
@@ -124,7 +148,7 @@ class Client:
         timeout: float | None = TIMEOUT_SECONDS,
     ) -> HTTPResponse:
         given = {name: value for name, value in query.items() if value is not None}
-        address = "/".join([f"{self.url}/api/v1", *(quote(part, safe="") for part in path)])
+        address = "/".join([f"{self._base}/api/v1", *(quote(part, safe="") for part in path)])
         if given:
             address += "?" + urlencode(given, doseq=True)
         data = None if body is None else json.dumps(body).encode()
@@ -136,12 +160,16 @@ class Client:
             response: HTTPResponse = self._opener.open(request, timeout=timeout)
         except HTTPError as error:
             with error:
-                raise self._refusal(error.code, error) from error
+                refusal = self._refusal(error.code, error)
+                if error.headers.get(HEADER) is not None:  # else it may be anybody
+                    tell_if_older(error.headers[HEADER])
+                raise refusal from error
         except (URLError, OSError, HTTPException, ValueError) as error:
             raise SchedulerRefused(
                 f"no scheduler answers at {self.url} ({_reason(error)}). "
                 "Start one with 'shockwave serve', or say where it is with --url or SHOCKWAVE_URL"
             ) from error
+        tell_if_older(response.headers.get(HEADER))
         return response
 
     def _refusal(self, status: int, body: IO[bytes]) -> ShockwaveError:
@@ -160,6 +188,39 @@ class Client:
         return SchedulerRefused(
             f"what answers at {self.url} is not a Shockwave scheduler; check --url"
         )
+
+
+def _socket_of_this_machine() -> Path:
+    """The first socket at which somebody answers. Raises :class:`SchedulerRefused`."""
+    tried = []
+    for path in sockets_to_try():
+        try:
+            connect(path, TIMEOUT_SECONDS).close()
+        except OSError as error:
+            tried.append(f"{path} ({_reason(error)})")
+        else:
+            return path
+    raise SchedulerRefused(
+        f"no scheduler answers on this machine; tried {' and '.join(tried)}. "
+        "Start one with 'shockwave serve', or say where it is with --url or SHOCKWAVE_URL"
+    )
+
+
+class _OverSocket(HTTPHandler):
+    """HTTP over a Unix socket, whatever the host is called."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+
+    def http_open(self, request: Request) -> HTTPResponse:
+        path = self._path
+
+        class Connection(HTTPConnection):
+            def connect(self) -> None:
+                self.sock = connect(path, self.timeout)
+
+        return self.do_open(Connection, request)
 
 
 class _NoRedirects(HTTPRedirectHandler):

@@ -23,6 +23,7 @@ _EXTRAS = {
     "ray": "ray",
 }
 
+HELP = {"help_option_names": ["-h", "--help"]}  # of every command
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 132)
 errors = Console(stderr=True, highlight=False)
 

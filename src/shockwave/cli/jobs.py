@@ -50,6 +50,7 @@ def status(
             "job": record["id"],
             "name": record["name"],
             "state": record["state"],
+            "owner": record["owner"] or "-",
             "tenant": record["tenant"],
             "model": record["model"] or "-",
             "GPUs": f"{record['gpus']}{_where(record['nodes'])}",
@@ -187,8 +188,16 @@ def _forecast(told: Mapping[str, Any], now_unix: float) -> dict[str, str]:
         "bid": "-" if told["bid"] is None else f"{told['bid']:.4g}",
         "price": "-" if told["price"] is None else f"{told['price']:.4g}",
         "jobs ahead": "-" if told["ahead"] is None else str(told["ahead"]),
+        "code": _code(told.get("source")),
     }
     return {name: value for name, value in facts.items() if value != "-"}
+
+
+def _code(source: Mapping[str, Any] | None) -> str:
+    """The state of the code that a job was submitted from."""
+    if source is None:
+        return "-"
+    return f"commit {source['commit'][:12]}" + (", with changes" if source["dirty"] else "")
 
 
 def _ftf(told: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from shockwave.cli.change import cancel, hold, release, requeue, set_
+from shockwave.cli.console import HELP
 from shockwave.cli.jobs import logs, status, why
 from shockwave.cli.metrics import metrics
 from shockwave.cli.nodes import drain, nodes
@@ -14,6 +15,8 @@ from shockwave.cli.shell import attach, shell
 from shockwave.cli.submit import JobCommand, LikeSubmitCommand, submit
 from shockwave.cli.sweep import sweep
 from shockwave.cli.wait import wait
+
+app = typer.Typer(pretty_exceptions_enable=False, context_settings=HELP)  # these alone
 
 
 def register(app: typer.Typer) -> None:
@@ -26,3 +29,6 @@ def register(app: typer.Typer) -> None:
     looks = (queue, status, why, logs, metrics, wait, attach, nodes)
     for command in (*looks, cancel, hold, release, requeue, drain):
         app.command()(command)
+
+
+register(app)

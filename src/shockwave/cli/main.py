@@ -9,6 +9,7 @@ import typer
 from shockwave.cli import live, reproduce, trace
 from shockwave.cli.check import check
 from shockwave.cli.config import config
+from shockwave.cli.console import HELP
 from shockwave.cli.leaderboard import leaderboard
 from shockwave.cli.predict import predict
 from shockwave.cli.replay import replay
@@ -24,8 +25,7 @@ app = typer.Typer(
     help="Schedule training jobs that adapt while they run: plan ahead, share fairly.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=HELP,
 )
 app.command()(simulate)
 app.command()(predict)

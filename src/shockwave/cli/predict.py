@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 from rich import box
+from rich.markup import escape
 from rich.table import Table
 
 from shockwave.cli.console import console, duration, note, one_line_errors
@@ -55,7 +56,7 @@ def predict(
 
 def _table(scores: list[Score], title: str) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    table.caption = (
+    table.caption = escape(
         "in 80 %: the truth lies within [q10, q90]. PIT 80 %: the same, but a forecast that is "
         "certain and right counts 0.8."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -24,8 +25,12 @@ from shockwave.cli.console import console, duration, note, one_line_errors
 from shockwave.model.errors import InputError
 
 SHOWN = 100
+_LONGEST_NAME = 25
 ACTIVE = ("waiting", "running")
-_STYLES = {"running": "green", "failed": "red", "finished": "dim", "cancelled": "dim"}
+_STYLES = {
+    "running": "green", "starting": "yellow", "suspended": "yellow", "failed": "red",
+    "finished": "dim", "cancelled": "dim",
+}  # fmt: skip
 
 
 def queue(
@@ -86,6 +91,14 @@ def queue(
 
 
 def _watch(table: Any, every_seconds: float) -> None:
+    if not console.is_terminal:  # for a file or a program: one plain table after the other
+        with suppress(KeyboardInterrupt, BrokenPipeError):
+            while True:
+                console.print(table())
+                console.print()
+                sys.stdout.flush()
+                time.sleep(every_seconds)
+        return
     with suppress(KeyboardInterrupt), Live(table(), console=console, auto_refresh=False) as live:
         while True:
             time.sleep(every_seconds)
@@ -111,11 +124,12 @@ def queue_table(
         table.add_row(*_group_row(group))
     for job in jobs:
         why = job["why"]
-        style = _STYLES.get(job["state"], "")
+        state = shown_state(job)
+        style = _STYLES.get(state, "")
         table.add_row(
             escape(job["id"]),
-            escape(job["name"]),
-            f"[{style}]{job['state']}[/]" if style else job["state"],
+            escape(short(job["name"])),
+            f"[{style}]{state}[/]" if style else state,
             str(job["gpus"]),
             progress(job),
             "-" if why["ftf"] is None else f"{why['ftf']:.2f}",
@@ -148,6 +162,28 @@ def _group_row(group: Mapping[str, Any]) -> list[str]:
         "-",
         escape(said),
     ]
+
+
+def shown_state(job: Mapping[str, Any]) -> str:
+    """A job that was ordered but is not seen to run is only starting.
+
+    >>> shown_state({"state": "running", "starting": True})
+    'starting'
+    """
+    if job["state"] == "running" and job.get("starting"):
+        return "starting"
+    if job["state"] == "running" and str(job.get("note", "")).startswith("suspended"):
+        return "suspended"
+    return str(job["state"])
+
+
+def short(name: str) -> str:
+    """A name that leaves room for the rest of the row; both of its ends tell names apart.
+
+    >>> short("resnet-18"), short("a-very-long-name-of-a-sweep-over-learning-rates-0042")
+    ('resnet-18', 'a-very-long-na…rates-0042')
+    """
+    return name if len(name) <= _LONGEST_NAME else f"{name[:14]}…{name[-10:]}"
 
 
 def progress(job: Mapping[str, Any]) -> str:

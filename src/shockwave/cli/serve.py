@@ -5,12 +5,17 @@ from __future__ import annotations
 import logging
 import signal
 import socket
-from typing import Any
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
 
 from shockwave.cli.console import console, note, one_line_errors
 from shockwave.cli.late_flags import takes_late_flags
 from shockwave.cli.settings_flags import ConfigFile
 from shockwave.model.errors import InputError
+
+if TYPE_CHECKING:
+    from shockwave.server.people import People
+    from shockwave.server.settings import ServeConfig
 
 
 @takes_late_flags
@@ -21,28 +26,26 @@ def serve(config: ConfigFile = None, **flags: Any) -> None:
         from shockwave.server.app import create_app
         from shockwave.server.config import load_config
         from shockwave.server.listener import Listener
+        from shockwave.server.people import People
         from shockwave.server.service import Service
 
         settings = load_config(config, flags=flags).config
         _log_to_stderr()
+        people = People.of(settings)
         service = Service(settings)
         service.claim()
-        with _listening_socket(settings.host, settings.port) as listening:
+        with ExitStack() as stack:
+            # Taken before anything starts, so that a place in use leaves nothing behind.
+            listening = _listen(settings, people, stack)
             service.start()
             try:
                 app = create_app(
-                    service.desk,
-                    token_hash=settings.token_hash,
-                    max_body_bytes=settings.max_body_bytes,
+                    service.desk, people=people, max_body_bytes=settings.max_body_bytes
                 )
-                listener = Listener(app, host=settings.host, port=settings.port)
-                console.print(
-                    f"Shockwave listens on {_url(settings.host, listening)}, "
-                    f"state in {settings.state_dir}",
-                    soft_wrap=True,
-                )
+                listener = Listener(app)
+                _say_where(settings, people, listening)
                 _expect_signals()
-                listener.run(sockets=[listening])
+                listener.run(sockets=listening)
             finally:
                 signal.signal(signal.SIGINT, signal.default_int_handler)
                 service.stop()
@@ -54,27 +57,34 @@ def _log_to_stderr() -> None:
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
 
 
-def _listening_socket(host: str, port: int) -> socket.socket:
-    """Taken before anything starts, so that a port in use leaves nothing behind."""
-    try:
-        family, *_, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listening = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind(address)
-            listening.listen(1024)
-        except BaseException:
-            listening.close()
-            raise
-    except OSError as error:
-        raise InputError(
-            f"cannot listen there: {error.strerror or error}",
-            place=f"{host}:{port}",
-            hint="Choose another --port, or end the program that has it",
-        ) from error
+def _listen(settings: ServeConfig, people: People, stack: ExitStack) -> list[socket.socket]:
+    from shockwave.server.listener import tcp_socket, unix_socket
+
+    open_to_all = people.as_owner or bool(settings.allow_users)
+    door = unix_socket(settings.socket_path, open_to_all=open_to_all)
+    listening = [stack.enter_context(door)]
+    if settings.port is not None:
+        if not people.has_tokens:
+            raise InputError(
+                "over TCP a token says who you are, and there is none yet",
+                place="--port",
+                value=settings.port,
+                hint="Make one: shockwave token --user NAME, or set SHOCKWAVE_TOKEN; "
+                "without --port only the Unix socket is open",
+            )
+        listening.append(stack.enter_context(tcp_socket(settings.host, settings.port)))
     return listening
+
+
+def _say_where(settings: ServeConfig, people: People, listening: list[socket.socket]) -> None:
+    places = [f"unix:{settings.socket_path}", *(_url(settings.host, tcp) for tcp in listening[1:])]
+    whom = "their owners" if people.as_owner else people.server_user
+    console.print(
+        f"Shockwave listens on {' and '.join(places)}, state in {settings.state_dir}, "
+        f"jobs run as {whom}",
+        soft_wrap=True,
+        markup=False,
+    )
 
 
 def _url(host: str, listening: socket.socket) -> str:

@@ -28,7 +28,7 @@ class SettingsCommand(LateFlagsCommand):
         from shockwave.server.settings import known_settings
 
         settings = known_settings(_named_executor(args)).values()
-        return [_flag(setting) for setting in settings if not setting.is_secret]
+        return [_flag(item) for item in settings if not (item.is_secret or item.is_table)]
 
 
 def _named_executor(args: list[str]) -> str | None:

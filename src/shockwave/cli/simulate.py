@@ -25,6 +25,7 @@ from shockwave.model.errors import InputError
 from shockwave.model.events import Starts
 from shockwave.model.files import check_writable
 from shockwave.model.job import TraceJob
+from shockwave.model.words import count_of
 from shockwave.plan.window.planner import Solver
 from shockwave.policies import registry as policies
 from shockwave.predict import registry as predictors
@@ -212,7 +213,7 @@ def _title(trace: str, jobs: int, cluster: Cluster, seeds: int, window: Window |
         if window is not None
         else ""
     )
-    where = f"{cluster.gpus:,} GPUs ({len(cluster.nodes)} nodes)"
+    where = f"{count_of(cluster.gpus, 'GPU')} ({count_of(len(cluster.nodes), 'node')})"
     return f"{name}: {jobs:,} jobs on {where}{counted}{seeded}"
 
 

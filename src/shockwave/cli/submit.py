@@ -20,6 +20,7 @@ from shockwave.cli.client import (
 )
 from shockwave.cli.console import console, note, one_line_errors
 from shockwave.cli.late_flags import LateFlagsCommand, flag, takes_late_flags
+from shockwave.cli.surroundings import add_surroundings
 from shockwave.model.errors import InputError
 from shockwave.model.job import Adaptation, OnHang, Preemptible
 
@@ -100,7 +101,34 @@ def submit(
     workdir: Annotated[Path | None, typer.Option(help="Where the command starts.")] = None,
     env: Annotated[
         list[str] | None,
-        typer.Option(help="NAME=VALUE for its environment. Repeat.", show_default=False),
+        typer.Option(
+            help="NAME=VALUE for its environment, or NAME with the value that it has here. "
+            "PATH, VIRTUAL_ENV, PYTHONPATH and CONDA_* are taken anyway. Repeat.",
+            show_default=False,
+        ),
+    ] = None,
+    env_file: Annotated[
+        Path | None, typer.Option(help="A file of NAME=VALUE lines.", show_default=False)
+    ] = None,
+    snapshot: Annotated[
+        bool | None,
+        typer.Option(
+            "--snapshot",
+            help="Run in a copy of the files that git tracks in the working folder.",
+            show_default=False,
+        ),
+    ] = None,
+    notify: Annotated[
+        list[str] | None,
+        typer.Option(help="Who is told: https://... or mailto:... Repeat.", show_default=False),
+    ] = None,
+    notify_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="When: started, finished, failed, cancelled, preempted, late. Repeat. "
+            "Default: finished, failed, late.",
+            show_default=False,
+        ),
     ] = None,
     preemptible: Annotated[
         Preemptible | None,
@@ -158,6 +186,10 @@ def submit(
             "weight": weight,
             "workdir": workdir,
             "env": env,
+            "env_file": env_file,
+            "snapshot": snapshot,
+            "notify": notify or None,
+            "notify_on": notify_on or None,
             "preemptible": preemptible,
             "time_limit": time_limit,
             "on_hang": on_hang,
@@ -167,6 +199,7 @@ def submit(
         }
         found = documents(context, job_file, flags | sections, "submit")
         client = Client(url, token)
+        tell_whom_jobs_run_as(client)
         if len(found) > 1 or found[0].matrix is not None:
             from shockwave.cli.batches import submit_documents, tell
 
@@ -177,10 +210,19 @@ def submit(
             print_json(record)
             return
         console.print(record["id"], markup=False)
+        for warning in record["warnings"]:
+            note(f"{record['name']}: {warning}")
         note(
             f"{record['name']}: {record['state']}. What it waits for: shockwave why {record['id']}"
         )
         _tell_what_preemption_does(record)
+
+
+def tell_whom_jobs_run_as(client: Client) -> None:
+    """Where that is somebody else than the person."""
+    me = client.get("me")
+    if me["user"] and me["runs_as"] != me["user"]:
+        note(f"Jobs run as {me['runs_as']}, with that user's files and rights, not as you.")
 
 
 def documents(
@@ -189,16 +231,22 @@ def documents(
     """The jobs of a file, or of the command after ``--``; flags win over the file."""
     from shockwave.server.jobfile import JobDocument, read_documents
 
-    given = _fields(context.meta.get(_COMMAND), dict(flags))
+    flags = dict(flags)
+    env, env_file = flags.pop("env") or (), flags.pop("env_file")
+    given = _fields(context.meta.get(_COMMAND), flags)
     if job_file is not None:
-        return read_documents(job_file, given)
-    if "command" in given:
-        return [JobDocument({"workdir": os.getcwd(), **given}, verb)]
-    raise InputError(
-        "nothing to submit",
-        hint="Name a job file, or put the command after --: "
-        f"shockwave {verb} --epochs 3 -- python train.py",
-    )
+        found = read_documents(job_file, given)
+    elif "command" in given:
+        found = [JobDocument({"workdir": os.getcwd(), **given}, verb)]
+    else:
+        raise InputError(
+            "nothing to submit",
+            hint="Name a job file, or put the command after --: "
+            f"shockwave {verb} --epochs 3 -- python train.py",
+        )
+    for document in found:
+        add_surroundings(document.fields, env, env_file)
+    return found
 
 
 def command_given(context: typer.Context, command: list[str] | None = None) -> list[str] | None:
@@ -226,11 +274,10 @@ def _fields(command: list[str] | None, flags: dict[str, Any]) -> dict[str, Any]:
         "batch_sizes": flags.pop("batch_size") or None,
         "epoch_seconds": _pairs(flags.pop("epoch_seconds"), "--epoch-seconds", "SIZE=SECONDS"),
         "workdir": None if workdir is None else os.path.abspath(workdir),
-        "env": _pairs(flags.pop("env"), "--env", "NAME=VALUE"),
         "after": _names(flags.pop("after")),
         "after_any": _names(flags.pop("after_any")),
     }
-    for name in ("name", "gpus", "epochs", "adaptation", "model", "tenant", "weight",
+    for name in ("name", "gpus", "epochs", "adaptation", "model", "tenant", "weight", "snapshot",
                  "preemptible", "time_limit", "on_hang", "retries"):  # fmt: skip
         fields[name] = flags.pop(name)
     for section, options in flags.items():  # what is left is for executors

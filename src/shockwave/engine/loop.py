@@ -26,6 +26,7 @@ from shockwave.engine.watch import Silence
 from shockwave.model.errors import PolicyError, StuckError
 from shockwave.model.events import JobStarted, Placement, RoundDecided, Starts
 from shockwave.model.view import Ints, View
+from shockwave.model.words import count_of
 from shockwave.policies.base import Decision, Policy
 from shockwave.predict.base import Forecast, Predictor
 
@@ -51,6 +52,7 @@ class RoundLoop:
         retries: Retries | None = None,
         silence: Silence | None = None,
         observers: Sequence[Observer] = (),
+        most_without_gpus: int = 1_000_000,
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.policy = policy
@@ -59,6 +61,7 @@ class RoundLoop:
         self.log = log
         self.clock = clock or VirtualClock()
         self.observers = observers
+        self.most_without_gpus = most_without_gpus
         self.timer = timer
         self.now = 0.0
         self.round = 0  # the next one to decide on
@@ -113,6 +116,7 @@ class RoundLoop:
         self._intake.collect(self.now, round_starts=round_starts)
         if self.executor.away() is not None:
             return self._ride_out()
+        self._start_without_gpus()
         if not round_starts and not (self._starts_at_once and self._may_fill_gaps()):
             return True
         with self.log.deciding():
@@ -172,19 +176,28 @@ class RoundLoop:
         return True
 
     def _hold_round(self) -> bool:
-        eligible = self._eligible_jobs()
+        eligible, doubtful = self._eligible_jobs()
         if len(eligible) == 0 or self.state.placer.gpus == 0:
             return self._skip_idle()
         view = self._observe(eligible)
         forecast = self.predictor.forecast(view)
         decision, chosen, seconds = self._decide(view, forecast)
-        orders = self._assigner.assign(chosen, view, decision)
+        orders = self._assigner.assign(chosen, view, decision, doubtful)
         if not orders.complete:
             self._last = None  # whoever found no room is decided on again
         spanning = self._record_orders(orders)
         self._act(orders)
         self._record_round(view, decision, orders.running, spanning, seconds)
         return True
+
+    def _start_without_gpus(self) -> None:
+        """Jobs that need no GPU run beside the others, and no policy is asked about them."""
+        with self.log.deciding():
+            found = self.state.startable_without_gpus(self.now, self.most_without_gpus)
+            if len(found):
+                orders = Orders(placements=dict.fromkeys(found.tolist(), ()))
+                self._record_orders(orders)
+                self._act(orders)
 
     def _may_fill_gaps(self) -> bool:
         """Whether something happened, or a back-off ended, since the last look at all jobs."""
@@ -193,28 +206,38 @@ class RoundLoop:
 
     def _fill_gaps(self) -> None:
         """Between rounds: free GPUs go to waiting jobs in the policy's order of preference."""
-        eligible = self._eligible_jobs()
+        eligible, doubtful = self._eligible_jobs()
         room, table = self.state.placer.room(), self.state.table
-        waiting = eligible[~np.isin(eligible, list(self.state.placer.held()))]
+        either = np.concatenate([eligible, doubtful])
+        waiting = either[~np.isin(either, list(self.state.placer.held()))]
         if len(waiting) == 0 or int(table.gpus[table.rows(waiting)].min()) > room:
             return
         view = self._observe(eligible)
         forecast = self.predictor.forecast(view)
         decision, chosen, _ = self._decide(view, forecast)
         self._last = None  # the next round is decided on its own
-        orders = self._assigner.fill(chosen, view, decision)
+        orders = self._assigner.fill(chosen, view, decision, doubtful)
         self._record_orders(orders)
         self._act(orders)
 
     # 2. Observe: freeze what a policy may see.
 
-    def _eligible_jobs(self) -> Ints:
+    def _eligible_jobs(self) -> tuple[Ints, Ints]:
+        """Jobs to decide on, and those that may have what these leave.
+
+        The latter could not be started the last time, and are not to keep a GPU from a job that
+        can. Where there is nobody else they are decided on like any other.
+        """
         self._seen = (self.state.version, self.now)
-        eligible = self._assigner.that_could_fit(self.state.eligible(self.now))
+        eligible = self.state.table.needing_gpus(self.state.eligible(self.now))
+        eligible = self._assigner.that_could_fit(eligible)
         if len(eligible) != self._eligible:  # a back-off ended: news that no event tells
             self._eligible = len(eligible)
             self._decided_version = -1
-        return eligible
+        doubtful = self.state.doubtful(eligible)
+        if not doubtful.any() or doubtful.all():
+            return eligible, eligible[:0]
+        return eligible[~doubtful], eligible[doubtful]
 
     def _observe(self, eligible: Ints) -> View:
         return self.state.table.view(
@@ -299,15 +322,15 @@ class RoundLoop:
         rows = table.rows(np.fromiter(placements, np.int64, len(placements)))
         columns = (
             table.starts, table.configuration, table.epochs_done, table.regime_start,
-            table.productive_seconds, table.received_seconds,
+            table.productive_seconds, table.received_seconds, table.confirmed,
         )  # fmt: skip
         facts = zip(*(column[rows].tolist() for column in columns), strict=True)
         launches = []
-        for (handle, placement), (attempt, index, epochs, regime, productive, held) in zip(
+        for (handle, placement), (attempt, index, epochs, regime, *rest) in zip(
             placements.items(), facts, strict=True
         ):
             spec = table.spec(handle)
-            known = Known(epochs, regime, spec.configurations[index], productive, held)
+            known = Known(epochs, regime, spec.configurations[index], *rest)
             launches.append(Launch(handle, spec, placement, attempt, known))
         return launches
 
@@ -324,7 +347,7 @@ class RoundLoop:
                 self.now,
                 round=self.round,
                 rounds=count,
-                active=len(table.active),
+                active=len(table.needing_gpus()),
                 running=len(running),
                 gpus_up=self.state.placer.gpus,
                 gpus_busy=int(table.gpus[table.rows(running)].sum()),
@@ -358,7 +381,7 @@ class RoundLoop:
     def _stuck_message(self) -> str:
         table = self.state.table
         waiting = [table.spec(handle) for handle in table.active[:3].tolist()]
-        names = ", ".join(f"{spec.id} ({spec.gpus} GPUs)" for spec in waiting)
+        names = ", ".join(f"{spec.id} ({count_of(spec.gpus, 'GPU')})" for spec in waiting)
         more = " ..." if len(table.active) > 3 else ""
         return (
             f"{len(table.active)} jobs wait at {self.now:.0f} s and nothing can start them: "

@@ -17,6 +17,7 @@ from shockwave.engine.executor import Executor
 from shockwave.executors import options
 from shockwave.model.cluster import Node
 from shockwave.model.command import Command
+from shockwave.model.job import JobSpec
 from shockwave.model.registry import Registry
 
 Kind = TypeVar("Kind", bound=options.SiteOptions)
@@ -52,6 +53,9 @@ class LiveExecutor(Executor):
     """
 
     name: ClassVar[str]
+    runs_as_owner: ClassVar[bool] = False  # as root it starts a job as the user of its command
+    runs_without_gpus: ClassVar[bool] = False  # jobs of 0 GPUs too
+    look_seconds: ClassVar[float] = 1.0  # between two looks at what became of jobs
     SiteOptions: ClassVar[type[options.SiteOptions]] = options.SiteOptions
     JobOptions: ClassVar[type[options.JobOptions]] = options.JobOptions
 
@@ -63,6 +67,13 @@ class LiveExecutor(Executor):
     @abstractmethod
     def nodes(self) -> tuple[Node, ...] | None:
         """The nodes that are up now; None while the backend does not answer."""
+
+    def check(self, job: JobSpec, command: Command) -> list[str]:
+        """Before a job is queued: what may keep it from starting. Called from any thread.
+
+        Raises :class:`~shockwave.model.errors.InputError` if it could never start here.
+        """
+        return []
 
     @abstractmethod
     def shutdown(self, stop_jobs: bool) -> None:

@@ -26,6 +26,10 @@ class SiteOptions(_Options):
         """Who knows the nodes; None where the settings of the scheduler say how many GPUs."""
         return None
 
+    def gpus_here(self) -> int:
+        """How many GPUs this machine has for the executor; 0 where it has none or need not."""
+        return 0
+
 
 class JobOptions(_Options):
     """What a user may say about one job. Fields are declared as those of the site."""

@@ -17,6 +17,7 @@ from shockwave.model.cluster import Cluster
 from shockwave.model.errors import InputError
 from shockwave.model.events import Event, RunEnded, RunStarted, Starts
 from shockwave.model.job import JobSpec, Regime, TraceJob
+from shockwave.model.words import count_of
 from shockwave.policies.base import Policy
 from shockwave.predict.base import Predictor
 from shockwave.version import __version__
@@ -81,7 +82,7 @@ def simulate(
     largest = max(jobs, key=lambda job: job.spec.gpus, default=None)
     if largest is not None and largest.spec.gpus > cluster.gpus:
         raise InputError(
-            f"job {largest.spec.id} needs {largest.spec.gpus} GPUs at once, "
+            f"job {largest.spec.id} needs {count_of(largest.spec.gpus, 'GPU')} at once, "
             f"but the cluster has {cluster.gpus}",
             source=trace or None,
             hint=f"Simulate at least --gpus {largest.spec.gpus}",

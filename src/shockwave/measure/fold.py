@@ -41,6 +41,7 @@ from shockwave.model.events import (
     RunStarted,
     SettingsChanged,
     StopReason,
+    job_of,
 )
 from shockwave.model.job import JobState
 from shockwave.model.view import Floats, Ints
@@ -91,8 +92,11 @@ class _Fold:
         self.drained: set[str] = set()
         self.capacity: list[tuple[float, int]] = []
         self.reasons: dict[str, int] = {}
+        self.without_gpus: set[str | None] = set()  # jobs that need none
 
     def apply(self, event: Event) -> None:
+        if self.without_gpus and job_of(event) in self.without_gpus:
+            return  # it shared nothing with anybody
         match event:
             case RoundDecided():
                 self.decided.append(event)
@@ -154,6 +158,9 @@ class _Fold:
         self.count_gpus(event.time)
 
     def job_submitted(self, event: JobSubmitted) -> None:
+        if event.job.gpus == 0:
+            self.without_gpus.add(event.job.id)
+            return
         if event.job.id in self.index:
             raise JournalError(f"job {event.job.id!r} was submitted twice")
         self.index[event.job.id] = len(self.submitted)

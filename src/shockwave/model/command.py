@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 class Command:
     """A program, started once per GPU of the gang in ``workdir`` with ``env`` added.
 
-    ``options`` are those of the executor that starts it, for example a Slurm partition.
+    ``options`` are those of the executor that starts it, for example a Slurm partition. ``user``
+    is whom it runs as, where the executor can do that; empty for the scheduler's own user.
     """
 
     argv: tuple[str, ...]
     workdir: str
     env: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
+    user: str = ""

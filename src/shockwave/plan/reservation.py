@@ -45,7 +45,9 @@ def reserve(
     waiting = wide & ~view.running
     fair_wait = np.maximum(fair_jct - view.productive_seconds - remaining, 0.0)
     latest = np.maximum(rules.wait_limit * fair_wait - waited, 0.0)
-    earned = np.maximum((remaining - credit) / rules.kept_share, 0.0)
+    # With some to spare: a start takes time, and the last round is begun before it ends.
+    takes = remaining + view.restart_seconds + 2.0 * view.round_seconds
+    earned = np.maximum((takes - credit) / rules.kept_share, 0.0)
     start = np.where(waiting, np.maximum(latest, earned), np.inf)
     start[wide & view.running & (credit > 0.0)] = 0.0
     return Reservations(wide, start, waiting & (earned == 0.0) & (latest > 0.0))

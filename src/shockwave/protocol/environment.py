@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from . import VERSION
@@ -21,13 +22,34 @@ LOCAL_WORLD_SIZE = "LOCAL_WORLD_SIZE"
 MASTER_ADDR = "MASTER_ADDR"
 MASTER_PORT = "MASTER_PORT"
 DEVICES = "CUDA_VISIBLE_DEVICES"
+DEVICE_ORDER = "CUDA_DEVICE_ORDER"
 
 _OWN = "SHOCKWAVE_"
+# What a job gets of the environment of whoever starts it. The rest is the job's to say.
+_BASE = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "LANG", "LANGUAGE",
+    "LD_LIBRARY_PATH",
+)  # fmt: skip
+_BASE_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "ROCR_", "HIP_", "SLURM")
 
 
 def is_own(name: str) -> bool:
     """Whether a variable is a setting of the scheduler's, which no job inherits."""
     return name.startswith(_OWN)
+
+
+def base_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The part of an environment that a job starts from: where and in which language, no more.
+
+    >>> base_environment({"LANG": "C", "AWS_SECRET_ACCESS_KEY": "...", "PATH": "/bin"})
+    {'LANG': 'C', 'PATH': '/bin'}
+    """
+    base = {
+        name: value
+        for name, value in environment.items()
+        if name in _BASE or name.startswith(_BASE_PREFIXES)
+    }
+    return {**base, "PATH": base.get("PATH") or os.defpath}
 
 
 def rank_variables(

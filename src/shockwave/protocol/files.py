@@ -1,4 +1,8 @@
-"""Files that are there whole or not at all, in folders where others may write too."""
+"""Files that are there whole or not at all, in folders where others may write too.
+
+A scheduler that runs as root writes and reads in the folders of other users. They may put
+anything there, so no link is ever followed, and what is written belongs to the folder's owner.
+"""
 
 from __future__ import annotations
 
@@ -50,15 +54,15 @@ def write_json(
     A ``private`` file is for nobody else to read.
     """
 
-    def opener(name: str, flags: int) -> int:
-        return os.open(name, flags, 0o600 if private else 0o666)
-
-    with (
-        _replacing(path, durable=durable) as temporary,
-        open(temporary, "w", encoding="utf-8", opener=opener) as file,
-    ):
-        json.dump({"protocol": VERSION, **record}, file)
-        _finish(file, durable=durable)
+    with _replacing(path, durable=durable) as temporary:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        descriptor = os.open(temporary, flags, 0o600 if private else 0o666)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            give_to_owner_of(path.parent, descriptor)
+            json.dump({"protocol": VERSION, **record}, file)
+            _finish(file, durable=durable)
 
 
 @contextmanager
@@ -98,12 +102,37 @@ def open_plain(path: Path) -> BinaryIO:
     A job may leave anything in its folder: a pipe would make a reader wait for ever, a link
     would make it read what is none of the job's.
     """
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    descriptor = os.open(path, flags)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    return os.fdopen(_open_plain(path, os.O_RDONLY), "rb")
+
+
+def open_to_append(path: Path) -> BinaryIO:
+    """Opens a plain file to write at its end, made if it is missing. Raises :class:`OSError`."""
+    descriptor = _open_plain(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    give_to_owner_of(path.parent, descriptor)
+    return os.fdopen(descriptor, "ab", buffering=0)
+
+
+def _open_plain(path: Path, flags: int) -> int:
+    """Neither the file nor its folder may be a link, nor the file have a second name."""
+    only = os.O_NOFOLLOW | os.O_CLOEXEC
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | only)
+    try:
+        descriptor = os.open(path.name, flags | os.O_NONBLOCK | only, 0o644, dir_fd=folder)
+    finally:
+        os.close(folder)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or (flags & os.O_WRONLY and status.st_nlink > 1):
         os.close(descriptor)
         raise OSError(f"{path} is not a plain file")
-    return os.fdopen(descriptor, "rb")
+    return descriptor
+
+
+def give_to_owner_of(folder: Path, descriptor: int) -> None:
+    """Makes the folder's owner that of a new file, where we are root and the folder is not."""
+    if os.geteuid() == 0:
+        status = os.stat(folder, follow_symlinks=False)
+        if status.st_uid != 0:
+            os.fchown(descriptor, status.st_uid, status.st_gid)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

@@ -7,14 +7,18 @@ that may be used again, no race with a process that is only just starting.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from pathlib import Path
 
+_NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO)
+
 
 def open_lock(path: Path) -> int:
     """A descriptor to lock; created where it does not exist, never inherited by accident."""
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    return os.open(path, flags, 0o600)  # or others could take it
 
 
 def try_lock(descriptor: int) -> bool:
@@ -27,11 +31,13 @@ def try_lock(descriptor: int) -> bool:
 
 
 def is_held(path: Path) -> bool:
-    """Whether some process holds the lock. A missing file is held by nobody."""
+    """Whether some process holds the lock. What is missing or no file is held by nobody."""
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in _NO_FILE:
+            return False
+        raise
     try:
         return not try_lock(descriptor)
     finally:

@@ -15,7 +15,13 @@ from pathlib import Path
 _PROC = Path("/proc")
 _SET_PARENT_DEATH_SIGNAL = 1  # prctl(2)
 _SET_CHILD_SUBREAPER = 36
-_STATE, _PARENT, _SESSION, _START_TICKS = 0, 1, 3, 19  # fields of /proc/<pid>/stat after the name
+_STATE, _PARENT, _GROUP, _SESSION, _START_TICKS = (
+    0,
+    1,
+    2,
+    3,
+    19,
+)  # fields of /proc/<pid>/stat after the name
 _ENDED = ("Z", "X")
 
 
@@ -106,15 +112,33 @@ def end_with_parent() -> None:
         ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
 
 
-def signal_group(group: int, number: signal.Signals) -> None:
-    """Signals a process group; one that is gone needs no signal."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)
+def signal_group(group: int, number: signal.Signals, *, only_of: int | None = None) -> None:
+    """Signals a process group; one that is gone needs no signal.
+
+    ``only_of`` is the user whose processes may be meant, for root that is told a number by one.
+    """
+    if only_of is None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, number)
+        return
+    for pid, fields in _living():
+        if int(fields[_GROUP]) == group:
+            signal_process(pid, number, only_of=only_of)
 
 
-def signal_process(pid: int, number: signal.Signals) -> None:
+def signal_process(pid: int, number: signal.Signals, *, only_of: int | None = None) -> None:
     with suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, number)
+        if only_of is None:
+            os.kill(pid, number)
+            return
+        handle = os.pidfd_open(pid)  # stays the same process, whoever has the number next
+        try:
+            if (_PROC / str(pid)).stat().st_uid == only_of:
+                signal.pidfd_send_signal(handle, number)
+        except FileNotFoundError:
+            pass
+        finally:
+            os.close(handle)
 
 
 def _living() -> Iterator[tuple[int, list[str]]]:

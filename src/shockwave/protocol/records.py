@@ -16,7 +16,7 @@ from .files import read_json, write_json
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The ranks of a launch on one node: the environment of each, and the slots they lock."""
+    """The ranks of a launch on one node: the environment of each, and files of slots to lock."""
 
     node: str
     ranks: list[dict[str, str]]
@@ -42,7 +42,7 @@ class LaunchRecord:
 
     def write(self, path: Path) -> None:
         """One that is lost with the power costs one more launch. Raises :class:`OSError`."""
-        write_json(path, asdict(self), durable=False)
+        write_json(path, asdict(self), durable=False, private=True)  # it has the environment
 
     @staticmethod
     def read(path: Path) -> LaunchRecord | None:

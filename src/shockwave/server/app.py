@@ -10,20 +10,29 @@ from fastapi.openapi.utils import get_openapi
 from prometheus_client import CollectorRegistry
 from starlette.middleware import Middleware
 
-from shockwave.server import problems, routes_cluster, routes_groups, routes_health, routes_jobs
-from shockwave.server.auth import LocalOnly
+from shockwave.server import (
+    docs_page,
+    problems,
+    routes_cluster,
+    routes_groups,
+    routes_health,
+    routes_jobs,
+)
+from shockwave.server.auth import NoForeignPages
 from shockwave.server.door import SchedulerDoor
 from shockwave.server.event_stream import EventFeed
 from shockwave.server.http_metrics import HttpMetrics
 from shockwave.server.limits import MIB, BodyLimit
 from shockwave.server.metrics import SchedulerMetrics
+from shockwave.server.people import People
+from shockwave.server.version_header import VersionHeader
 from shockwave.version import __version__
 
 _DESCRIPTION = """\
 Submit training jobs, see why they run or wait, read what they write.
 
 Times are unix seconds, durations are seconds. Every error is an `application/problem+json`
-document. On loopback no token is needed where none is set; elsewhere send
+document. Over the Unix socket you are the user that you are; over TCP send
 `Authorization: Bearer TOKEN`.
 """
 
@@ -31,17 +40,17 @@ document. On loopback no token is needed where none is set; elsewhere send
 def create_app(
     door: SchedulerDoor,
     *,
-    token_hash: str | None,
+    people: People | None = None,
+    token_hash: str | None = None,
     max_body_bytes: int = MIB,
     fairness_seconds: float = 60.0,
 ) -> FastAPI:
     """The application in front of a scheduler.
 
-    ``token_hash`` is :func:`~shockwave.server.auth.hash_token` of the operator's token; None
-    means that only programs of this machine are served, so bind to loopback then. Fairness is
-    computed for the metrics at most once in ``fairness_seconds``. Setting ``app.state.closing``
-    ends the responses that would otherwise go on for ever (:mod:`shockwave.server.listener`
-    does).
+    ``people`` says who may do what; without it, only our own user over the Unix socket, and
+    whoever has the operator's token of ``token_hash``. Fairness is computed for the metrics at
+    most once in ``fairness_seconds``. Setting ``app.state.closing`` ends the responses that would
+    otherwise go on for ever (:mod:`shockwave.server.listener` does).
     """
     registry = CollectorRegistry()
     app = FastAPI(
@@ -49,18 +58,19 @@ def create_app(
         version=__version__,
         description=_DESCRIPTION,
         openapi_url=f"{routes_jobs.API}/openapi.json",
-        docs_url=None,  # they would load scripts from elsewhere
+        docs_url=None,  # it would load scripts from elsewhere; ours is in docs_page
         redoc_url=None,
         redirect_slashes=False,
         middleware=[  # from the outside in
             Middleware(HttpMetrics, registry=registry),
+            Middleware(VersionHeader),
             Middleware(problems.UnexpectedErrors),
-            Middleware(LocalOnly, token_required=token_hash is not None),
+            Middleware(NoForeignPages),
             Middleware(BodyLimit, max_body_bytes=max_body_bytes),
         ],
     )
     app.state.door = door
-    app.state.token_hash = token_hash
+    app.state.people = people or People(token_hash=token_hash)
     app.state.registry = registry
     app.state.metrics = SchedulerMetrics(door, registry, fairness_seconds=fairness_seconds)
     app.state.feed = EventFeed(door)
@@ -70,6 +80,7 @@ def create_app(
     app.include_router(routes_jobs.router)
     app.include_router(routes_cluster.router)
     app.include_router(routes_health.router)
+    app.include_router(docs_page.router)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 

@@ -1,122 +1,163 @@
-"""Who may ask: tokens, and what each of them opens.
+"""Who asks, and what is theirs.
 
-There are two kinds of token, both made by :func:`new_token`. The operator's opens everything but
-the reports of jobs; a job's opens the reports and the record of that job and nothing else. At
-rest there is only the SHA-256 of a token: it is 32 random bytes, which no dictionary holds and
-nobody can try through, so the slow hashes that passwords need would add nothing.
-
-Without an operator's token the service answers to this machine alone. Then three checks stand
-in for the token: the request comes from a loopback address, it names a loopback host (so a
-foreign name that was rebound to 127.0.0.1 is refused), and no web page of another origin sent
-it (which a browser says in ``Origin`` and ``Sec-Fetch-Site``).
+Over the Unix socket the kernel says which user it is. Over TCP a token does: the operator's, a
+user's, or a job's, which opens the reports and the record of that job and nothing else. A token
+that is shown counts over the socket too. Pages of web sites are refused everywhere: no browser
+should be made to carry a token here by a page that somebody happens to visit.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPBearer
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from shockwave.server.candidates import no_such_job
 from shockwave.server.door import SchedulerDoor
+from shockwave.server.people import People, Person
 from shockwave.server.problems import ProblemError, ProblemResponse
-from shockwave.server.tokens import is_loopback, token_matches
+from shockwave.server.records import JobRecord
+from shockwave.server.redaction import public_record
 
+PEER_UID = "peer_uid"  # in the state of a connection, where it is one over the Unix socket
 _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="shockwave"'}
 _documented = HTTPBearer(
     auto_error=False,
     scheme_name="token",
-    description="The operator's token, or a job's. Not needed on loopback where none is set.",
+    description="The token of a user, of the operator, or of a job. The Unix socket needs none.",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: the operator, or the job whose token was shown."""
+    """Who asks: a person, or the job whose token was shown."""
 
+    people: People
+    person: Person | None = None
     job: str | None = None
+
+    def someone(self) -> Person:
+        """The person; a 403 for a job."""
+        if self.person is None:
+            raise ProblemError(
+                403, "forbidden", f"This is the token of job {self.job}, and no more."
+            )
+        return self.person
+
+    def names_of(self) -> str | None:
+        """Whose jobs are found by their names; None for those of all."""
+        return None if self.person is None or self.person.operator else self.person.name
+
+    def owns(self, record: JobRecord) -> bool:
+        if self.person is None:
+            return record.id == self.job
+        return self.people.owns(self.person, record.owner)
+
+    def shown(self, record: JobRecord) -> JobRecord | None:
+        """The record as this caller may see it; None if they may not."""
+        if self.owns(record):
+            return record
+        if self.person is None or self.people.private_queue:
+            return None
+        return public_record(record)
 
 
 async def caller(request: Request, _: Annotated[object, Depends(_documented)]) -> Caller:
-    """The caller of this request; a 401 where the token is missing or unknown."""
+    """The caller of this request. A 401 where nothing says who it is, a 403 for strangers."""
+    people: People = request.app.state.people
     given = request.headers.get("authorization")
-    token_hash: str | None = request.app.state.token_hash
     if given is None:
-        if token_hash is None:
-            return Caller()
-        raise ProblemError(
-            401, "unauthorized", "A token is needed: Authorization: Bearer ...", _CHALLENGE
-        )
+        uid = getattr(request.state, PEER_UID, None)
+        if uid is None:
+            raise ProblemError(
+                401, "unauthorized", "A token is needed: Authorization: Bearer ...", _CHALLENGE
+            )
+        return Caller(people, await run_in_threadpool(people.of_uid, uid))
     scheme, _space, token = given.partition(" ")
     token = token.strip()
     if scheme.lower() == "bearer" and token:
-        if token_hash is not None and token_matches(token, token_hash):
-            return Caller()
+        person = await run_in_threadpool(people.of_token, token)
+        if person is not None:
+            return Caller(people, person)
         door: SchedulerDoor = request.app.state.door
-        job = door.job_of_token(token)
+        job = await run_in_threadpool(door.job_of_token, token)
         if job is not None:
-            return Caller(job)
+            return Caller(people, job=job)
     raise ProblemError(401, "unauthorized", "No such token.", _CHALLENGE)
 
 
-async def operator(who: Annotated[Caller, Depends(caller)]) -> None:
-    """Lets the operator through, and no job."""
-    if who.job is not None:
-        raise ProblemError(403, "forbidden", f"This is the token of job {who.job}, and no more.")
+Who = Annotated[Caller, Depends(caller)]
 
 
-async def operator_or_job(job: str, who: Annotated[Caller, Depends(caller)]) -> None:
-    """Lets the operator through, and the job that the path names."""
-    if who.job is not None and who.job != job:
-        raise ProblemError(403, "forbidden", f"This is the token of job {who.job}, and no more.")
+async def person(who: Who) -> Person:
+    """Lets people through, and no job."""
+    return who.someone()
 
 
-async def job_itself(job: str, who: Annotated[Caller, Depends(caller)]) -> None:
+async def operator(who: Who) -> None:
+    """Lets operators through, and nobody else."""
+    if not who.someone().operator:
+        raise ProblemError(403, "forbidden", "Only an operator may do this.")
+
+
+async def job_itself(job: str, who: Who) -> None:
     """Lets only the job through that the path names."""
     if who.job is None:
         raise ProblemError(403, "forbidden", "Only a job may report, with the token of its own.")
-    await operator_or_job(job, who)
+    if who.job != job:
+        raise ProblemError(403, "forbidden", f"This is the token of job {who.job}, and no more.")
 
 
-class LocalOnly:
-    """Refuses what did not come from this machine's own programs, where no token is asked for.
+def visible_job(door: SchedulerDoor, who: Caller, job: str) -> JobRecord:
+    """The job of that id or name as the caller may see it.
 
-    Requests of web pages from elsewhere are refused with a token as well: no browser should be
-    made to carry one here by a page that the operator happens to visit.
+    A 404 where there is none for them, a 422 where several have the name.
     """
+    record = door.job(job, who.names_of())
+    if record is None and who.person is not None:
+        candidates = door.named(job, who.names_of())
+        if candidates:
+            raise no_such_job(job, candidates, time.time())
+    if who.person is None and (record is None or record.id != who.job):
+        who.someone()
+    shown = None if record is None else who.shown(record)
+    if shown is None:
+        raise ProblemError(404, "job-not-found", f"There is no job {job!r}.")
+    return shown
 
-    def __init__(self, app: ASGIApp, *, token_required: bool) -> None:
+
+def own_job(door: SchedulerDoor, who: Caller, job: str) -> JobRecord:
+    """The job of that id or name, if it is the caller's to read, cancel and change."""
+    record = visible_job(door, who, job)
+    if not who.owns(record):
+        raise ProblemError(
+            403, "forbidden", f"Job {record.id} belongs to {record.owner or 'somebody else'}."
+        )
+    return record
+
+
+class NoForeignPages:
+    """Refuses what web pages of other sites ask for."""
+
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._token_required = token_required
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            reason = self._refusal(scope)
-            if reason is not None:
-                await ProblemResponse(scope, 403, "forbidden", reason)(scope, receive, send)
-                return
+        if scope["type"] == "http" and _is_foreign(Headers(scope=scope), scope["scheme"]):
+            reason = "Requests of web pages from elsewhere are refused."
+            await ProblemResponse(scope, 403, "forbidden", reason)(scope, receive, send)
+            return
         await self._app(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> str | None:
-        headers = Headers(scope=scope)
-        host = headers.get("host", "")
-        if not self._token_required:
-            client = scope.get("client")
-            if client is not None and not is_loopback(client[0]):
-                return "Beyond this machine a token is needed, and the server has none."
-            if not is_loopback(_without_port(host)):
-                return "The Host header must name this machine: 127.0.0.1, [::1] or localhost."
-        origin = headers.get("origin")
-        if origin is not None and origin != f"{scope['scheme']}://{host}":
-            return "Requests of web pages from elsewhere are refused."
-        if headers.get("sec-fetch-site") in ("cross-site", "same-site"):
-            return "Requests of web pages from elsewhere are refused."
-        return None
 
-
-def _without_port(host: str) -> str:
-    name, colon, port = host.rpartition(":")
-    return name if colon and port.isdigit() else host
+def _is_foreign(headers: Headers, scheme: str) -> bool:
+    origin = headers.get("origin")
+    if origin is not None and origin != f"{scheme}://{headers.get('host', '')}":
+        return True
+    return headers.get("sec-fetch-site") in ("cross-site", "same-site")

@@ -17,7 +17,7 @@ from shockwave.model.job import JobSpec
 from shockwave.server.facts import JobFacts
 from shockwave.server.jobfile import checked_submission
 from shockwave.server.records import Name, Submission
-from shockwave.server.submissions import spec_of
+from shockwave.server.submissions import spec_of, stored
 
 MOST_JOBS = 10_000  # in one batch
 
@@ -90,7 +90,7 @@ def planned(submissions: Sequence[Submission], find: Callable[[str], JobFacts]) 
         plans.append(
             Planned(
                 submission,
-                submission.model_dump_json(),
+                stored(submission).model_dump_json(),
                 _settled(submission.after, positions, find, must_finish=True),
                 _settled(submission.after_any, positions, find, must_finish=False),
             )

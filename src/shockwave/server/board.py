@@ -23,6 +23,7 @@ from shockwave.server import facts as facts_module
 from shockwave.server.describe import DecisionInForce, job_record
 from shockwave.server.facts import JobFacts
 from shockwave.server.groups import group_record
+from shockwave.server.outside import log_from_outside
 from shockwave.server.projection import NodeFacts, Projection
 from shockwave.server.records import (
     GroupRecord,
@@ -46,6 +47,7 @@ class _Made:
     facts: JobFacts
     decision: DecisionInForce | None
     obstacle: str
+    contested: frozenset[str]
     record: JobRecord
 
 
@@ -68,6 +70,7 @@ class Board(Journal):
         after = before.copy()
         for event in events:
             after.apply(event)
+            log_from_outside(event)
         ended, after.ended = after.ended, []
         self._store.append(before.sequence_number + 1, events, before.submitted, ended)
         with self._changed:
@@ -103,15 +106,15 @@ class Board(Journal):
                 lambda: self.sequence_number > after, timeout=timeout_seconds
             )
 
-    def find(self, job: str) -> JobFacts | None:
-        """By id, or by name where that is unique."""
-        facts = self._of_id(job)
+    def find(self, job: str, owner: str | None = None) -> JobFacts | None:
+        """By id, or by name where that is unique, among the jobs of the owner if one is given."""
+        facts = self.of_id(job)
         if facts is None:
-            named = self._store.ids_of_name(job, limit=2)
-            facts = self._of_id(named[0]) if len(named) == 1 else None
+            named = self._store.ids_of_name(job, limit=2, owner=owner)
+            facts = self.of_id(named[0]) if len(named) == 1 else None
         return facts
 
-    def _of_id(self, job: str) -> JobFacts | None:
+    def of_id(self, job: str) -> JobFacts | None:
         with self._changed:
             facts = self._projection.jobs.get(job)
         if facts is None:
@@ -120,9 +123,9 @@ class Board(Journal):
                 facts = facts_module.from_json(stored.facts)
         return facts
 
-    def named(self, name: str, limit: int = 10) -> list[JobRecord]:
-        """The latest jobs of that name, newest first."""
-        found = (self._of_id(job) for job in self._store.ids_of_name(name, limit))
+    def named(self, name: str, limit: int = 10, owner: str | None = None) -> list[JobRecord]:
+        """The latest jobs of that name, newest first; of the owner, if one is given."""
+        found = (self.of_id(job) for job in self._store.ids_of_name(name, limit, owner))
         return [self._record_of(facts, self._decision) for facts in found if facts is not None]
 
     def active(self, group: str) -> list[JobFacts]:
@@ -144,8 +147,8 @@ class Board(Journal):
         record = group_record(name, self.active(name), self._store)
         return record if record.jobs else None
 
-    def record(self, job: str) -> JobRecord | None:
-        facts = self.find(job)
+    def record(self, job: str, owner: str | None = None) -> JobRecord | None:
+        facts = self.find(job, owner)
         return None if facts is None else self._record_of(facts, self._decision)
 
     def page(
@@ -155,6 +158,7 @@ class Board(Journal):
         after: str | None,
         limit: int,
         group: str | None = None,
+        owner: str | None = None,
     ) -> tuple[list[JobRecord], str | None]:
         """Jobs in order of submission, and the cursor of the next page.
 
@@ -170,12 +174,13 @@ class Board(Journal):
                 and (not states or facts.state in states)
                 and tenant in (None, facts.spec.tenant)
                 and group in (None, facts.spec.group)
+                and owner in (None, facts.spec.owner)
             )
             found = list(itertools.islice(wanted, max(limit, 0) + 1))
         over = [state for state in states if state not in _ACTIVE_STATES]
         if over or not states:
             found += self._store.ended_jobs(
-                states=over, tenant=tenant, after=start, limit=limit + 1, group=group
+                states=over, tenant=tenant, after=start, limit=limit + 1, group=group, owner=owner
             )
             found.sort(key=lambda facts: facts.number)
         page = found[: max(limit, 0)]
@@ -218,9 +223,11 @@ class Board(Journal):
                 NodeRecord(
                     id=name,
                     gpus=item.node.gpus,
-                    gpus_busy=busy.get(name, 0),
+                    # What is ordered may still be others'.
+                    gpus_busy=min(busy.get(name, 0), item.node.gpus - item.others),
                     gpus_others=item.others,
                     state=_node_state(item),
+                    reason=item.reason,
                 )
                 for name, item in self._projection.nodes.items()
             ]
@@ -266,13 +273,15 @@ class Board(Journal):
         origin_unix = self._projection.origin_unix
         if facts.ended:
             return job_record(facts, None, origin_unix)  # no later decision changes it
-        obstacle = self._obstacle(facts)
+        obstacle, contested = self._obstacle(facts), self._projection.contested()
         made = self._records.get(facts.id)
         if made is None or not (
-            made.facts is facts and made.decision is decision and made.obstacle == obstacle
+            made.facts is facts
+            and made.decision is decision
+            and (made.obstacle, made.contested) == (obstacle, contested)
         ):
-            record = job_record(facts, decision, origin_unix, obstacle)
-            made = self._records[facts.id] = _Made(facts, decision, obstacle, record)
+            record = job_record(facts, decision, origin_unix, obstacle, contested)
+            made = self._records[facts.id] = _Made(facts, decision, obstacle, contested, record)
         return made.record
 
     def _obstacle(self, facts: JobFacts) -> str:
@@ -289,7 +298,9 @@ class Board(Journal):
 
 
 def _node_state(item: NodeFacts) -> str:
-    return "drained" if item.drained else "up" if item.up else "down"
+    if item.drained or item.withheld:
+        return "drained"
+    return "up" if item.up else "down"
 
 
 def _gpus(placement: Placement) -> int:

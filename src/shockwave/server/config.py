@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import SecretStr, ValidationError
+from pydantic import BaseModel, SecretStr, ValidationError
 
 from shockwave.executors.live import EXECUTORS
 from shockwave.model.errors import InputError
@@ -71,7 +71,7 @@ class EffectiveConfig:
             return f"# {name} is not set  # {source}"
         if name == "slots" and self.config.discovers_nodes:
             return f"# {name}: the executor knows  # {source}"
-        return f"{name} = {json.dumps(value, ensure_ascii=False)}  # {source}"
+        return f"{name} = {_toml(value)}  # {source}"
 
 
 def load_config(
@@ -140,13 +140,15 @@ class _Given:
                     name = f"{setting.name.removesuffix(setting.key)}{key}"
                     self._parsed[name] = value
                     self._sections[name] = (str(setting.executor), key)
-        if "token" in self._parsed:
-            raise InputError(
-                "a token is not kept in a file",
-                source=str(self.file),
-                place="token",
-                hint="Put its SHA-256 there as token_sha256, or set SHOCKWAVE_TOKEN",
-            )
+        for setting in known.values():
+            if setting.is_secret and setting.name in self._parsed:
+                its_hash = "Put its SHA-256 there as token_sha256, or set"
+                raise InputError(
+                    f"a {setting.key.rpartition('_')[2]} is not kept in a file",
+                    source=str(self.file),
+                    place=setting.name,
+                    hint=f"{its_hash if setting.name == 'token' else 'Set'} {setting.variable}",
+                )
         self.values |= self._parsed
         self.sources |= dict.fromkeys(self._parsed, str(self.file))
         for setting in known.values():
@@ -156,9 +158,10 @@ class _Given:
 
     def collect_one(self, setting: Setting) -> None:
         """From the nearest source that has it."""
+        variable = None if setting.is_table else self.environment.get(setting.variable)
         found = (
             (self._parsed.get(setting.name), str(self.file)),
-            (self.environment.get(setting.variable) or None, setting.variable),
+            (variable or None, setting.variable),
             (self.flags.get(setting.name), setting.flag),
         )
         for value, source in found:
@@ -243,4 +246,15 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
     return str(value) if isinstance(value, Path) else value
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        inside = ", ".join(f"{json.dumps(name)} = {_toml(item)}" for name, item in value.items())
+        return f"{{ {inside} }}" if inside else "{}"
+    return json.dumps(value, ensure_ascii=False)

@@ -6,6 +6,7 @@ being restored they wait for that.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import os
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from shockwave.engine.log import Log, LogClosedError
+from shockwave.executors.local.accounts import Account, account_of
 from shockwave.model.command import Command
 from shockwave.model.errors import InputError
 from shockwave.model.events import (
@@ -29,8 +31,11 @@ from shockwave.model.events import (
     NodeResumed,
     Request,
 )
+from shockwave.model.job import JobSpec
+from shockwave.protocol.files import open_to_append
 from shockwave.protocol.paths import JobPaths
 from shockwave.server.batches import Batch, BatchRecord, Planned, planned
+from shockwave.server.belongings import Belongings
 from shockwave.server.board import Board
 from shockwave.server.candidates import no_such_job
 from shockwave.server.clock import RealClock
@@ -47,6 +52,7 @@ from shockwave.server.records import (
     Outcome,
     PlanRecord,
     RoundRecord,
+    Source,
     State,
     Submission,
     TenantRecord,
@@ -67,11 +73,15 @@ from shockwave.server.submissions import (
     checked,
     command_of,
     new_job_id,
+    spec_of,
+    stored,
     submission_of,
 )
 
 _SUBMISSIONS_KEPT = 4096
+_OWNERS_KEPT = 65_536
 _KEY_LOCKS = 64
+_LONGEST_KEY = 300  # that the store takes
 
 
 class Desk(SchedulerDoor):
@@ -85,19 +95,23 @@ class Desk(SchedulerDoor):
         state_dir: Path,
         store: Store,
         clock: RealClock,
+        as_owner: bool = False,
     ) -> None:
         self.problem: str | None = "the scheduler has not started yet"
         self._executor = executor
         self._slots = slots  # None where nodes come and go
         self._store = store
         self._clock = clock
+        self._as_owner = as_owner  # jobs run as those who own them
         self._state_dir = state_dir
         self._files = JobFiles(state_dir)
+        self._belongings = Belongings(state_dir)
         self._tokens = JobTokens(state_dir)
         self._restoring = threading.Lock()
         self._key_locks = [threading.Lock() for _ in range(_KEY_LOCKS)]
         # A submission seldom changes, and a round asks for those of all jobs that it starts.
         self._submission_of = lru_cache(_SUBMISSIONS_KEPT)(self._read_submission)
+        self._known_owner = lru_cache(_OWNERS_KEPT)(self._read_owner)
 
     @contextmanager
     def restoring(self) -> Iterator[None]:
@@ -105,23 +119,48 @@ class Desk(SchedulerDoor):
         with self._restoring:
             yield
 
-    def attach(self, log: Log, board: Board) -> None:
-        """Speak to this log and look at this board from now on."""
-        self._log, self._board = log, board
+    def attach(
+        self,
+        log: Log,
+        board: Board,
+        check: Callable[[JobSpec, Command], list[str]] = lambda job, command: [],
+    ) -> None:
+        """Speak to this log, look at this board and ask this executor from now on."""
+        self._log, self._board, self._check = log, board, check
         with board.projection() as projection:
             self._numbers = itertools.count(projection.submitted + 1)
 
     # What people ask for.
 
-    def submit(self, submission: Submission, idempotency_key: str | None) -> tuple[JobRecord, bool]:
-        accepted = checked(submission, gpus=self._gpus_known, executor=self._executor)
+    def submit(
+        self, submission: Submission, idempotency_key: str | None, owner: str = ""
+    ) -> tuple[JobRecord, bool]:
+        account = self._account(owner)
+        accepted = checked(
+            submission, gpus=self._gpus_known, executor=self._executor, account=account
+        )
+        warnings = self._warnings(accepted)
+        record, is_new = self._submit_once(accepted, idempotency_key, owner)
+        return record.model_copy(update={"warnings": warnings}), is_new
+
+    def _warnings(self, submission: Submission) -> list[str]:
+        """What the executor says of such a job; raises where it could never run it."""
+        spec = spec_of("new", self._clock.now(), submission)
+        workdir = submission.workdir
+        command = command_of(submission, environment={}, workdir=workdir, token="", user="")
+        return self._check(spec, command)
+
+    def _submit_once(
+        self, accepted: Submission, idempotency_key: str | None, owner: str
+    ) -> tuple[JobRecord, bool]:
         if idempotency_key is None:
-            return self._record(self._submit([accepted]).jobs[0]), True
+            return self._record(self._submit([accepted], owner).jobs[0]), True
         with self._key_lock(idempotency_key):
-            earlier = self._store.job_of_key(idempotency_key)
+            key = _key_of(owner, idempotency_key)
+            earlier = self._store.job_of_key(key)
             if earlier is None:
-                return self._record(self._submit([accepted], [idempotency_key]).jobs[0]), True
-        if submission_of(earlier.id, earlier.submission) != accepted:
+                return self._record(self._submit([accepted], owner, [key]).jobs[0]), True
+        if submission_of(earlier.id, earlier.submission) != stored(accepted):
             raise InputError(
                 f"the key belongs to another submission, job {earlier.id}",
                 place="Idempotency-Key",
@@ -130,22 +169,32 @@ class Desk(SchedulerDoor):
             )
         return self._record(earlier.id), False
 
-    def submit_many(self, batch: Batch, idempotency_key: str | None) -> tuple[BatchRecord, bool]:
-        gpus = self._gpus_known
+    def submit_many(
+        self,
+        batch: Batch,
+        idempotency_key: str | None,
+        owner: str = "",
+        admit: Callable[[Submission], Submission] = lambda submission: submission,
+    ) -> tuple[BatchRecord, bool]:
+        gpus, account = self._gpus_known, self._account(owner)
         submissions = [
-            checked(submission, gpus=gpus, executor=self._executor)
+            checked(admit(submission), gpus=gpus, executor=self._executor, account=account)
             for submission in batch.submissions()
         ]
+        alike = {(job.gpus, repr(job.sections)): job for job in submissions}
+        for submission in alike.values():  # what an executor looks at
+            self._warnings(submission)
         if idempotency_key is None:
-            return self._submit(submissions, group=batch.group, parallel=batch.parallel), True
-        keys = [f"{idempotency_key}/{number}" for number in range(len(submissions))]
+            made = self._submit(submissions, owner, None, batch.group, batch.parallel)
+            return made, True
+        keys = [_key_of(owner, f"{idempotency_key}/{number}") for number in range(len(submissions))]
         with self._key_lock(idempotency_key):
             earlier = [self._store.job_of_key(key) for key in keys]
             if not any(earlier):
-                made = self._submit(submissions, keys, batch.group, batch.parallel)
+                made = self._submit(submissions, owner, keys, batch.group, batch.parallel)
                 return made, True
         for job, submission in zip(earlier, submissions, strict=True):
-            if job is None or submission_of(job.id, job.submission) != submission:
+            if job is None or submission_of(job.id, job.submission) != stored(submission):
                 raise InputError(
                     "the key belongs to another batch",
                     place="Idempotency-Key",
@@ -163,12 +212,14 @@ class Desk(SchedulerDoor):
     def _submit(
         self,
         submissions: Sequence[Submission],
+        owner: str,
         keys: Sequence[str] | None = None,
         group: str | None = None,
         parallel: int = 0,
     ) -> BatchRecord:
         """Durable when it returns the ids."""
-        plans: list[Planned] = planned(submissions, self._facts)
+        plans: list[Planned] = planned(submissions, lambda job: self._facts(job, owner or None))
+        folders = self._belongings.prepare_all(submissions, self._account(owner))
         made: list[JobSubmitted] = []
         name = ""
 
@@ -182,27 +233,44 @@ class Desk(SchedulerDoor):
                 number = next(self._numbers)
                 ids.append(new_job_id(number))
                 name = name or (f"{group}-{number:04d}" if group else "")
-                made.append(JobSubmitted(now, plan.spec(now, ids, name, parallel), plan.text, key))
+                spec = replace(plan.spec(now, ids, name, parallel), owner=owner)
+                self._belongings.give(folders[position], ids[-1])
+                made.append(JobSubmitted(now, spec, plan.text, key))
             return list(made)
 
-        self._request(make)
+        try:
+            self._request(make)
+        except BaseException:
+            for folder in folders:
+                self._belongings.discard(folder)
+            raise
         return BatchRecord(group=name or None, jobs=[event.job.id for event in made])
+
+    def _account(self, owner: str) -> Account | None:
+        """The user that the job of an owner runs as; None for our own."""
+        if not (self._as_owner and owner):
+            return None
+        try:
+            account = account_of(owner)
+        except KeyError:
+            raise InputError("there is no such user on this machine", value=owner) from None
+        return None if account.uid == os.geteuid() else account
 
     @property
     def _gpus_known(self) -> int:
         """Of all nodes, up or not: what a job may hope for."""
         return self._board.gpus_known() if self._slots is None else self._slots
 
-    def cancel(self, job: str) -> JobRecord:
+    def cancel(self, job: str, by: str = "") -> JobRecord:
         """A job that has been cancelled is left alone."""
         facts = self._facts(job)
         if facts.state in ("finished", "failed"):
             raise Conflict(f"the job has {facts.state} already", place="job", value=facts.id)
         if facts.state != "cancelled":
-            self._request(lambda: [CancelRequested(self._clock.now(), facts.id)])
+            self._request(lambda: [CancelRequested(self._clock.now(), facts.id, by)])
         return self._record(facts.id)
 
-    def act(self, action: Action, jobs: Sequence[str]) -> list[Outcome]:
+    def act(self, action: Action, jobs: Sequence[str], by: str = "") -> list[Outcome]:
         found = {facts.id: facts for facts in map(self._facts, jobs)}
         problems = {job: problem_with(action, facts) for job, facts in found.items()}
         wanted = [
@@ -211,18 +279,25 @@ class Desk(SchedulerDoor):
             if problems[job] is None and not is_done(action, facts)
         ]
         if wanted:
-            self._request(lambda: [request_for(action, job, self._clock.now()) for job in wanted])
+            self._request(
+                lambda: [request_for(action, job, self._clock.now(), by) for job in wanted]
+            )
         return [
             Outcome(id=job, state=self._state_of(job, facts), problem=problems[job])
             for job, facts in found.items()
         ]
 
-    def change(self, job: str, changes: dict[str, Any]) -> JobRecord:
+    def change(self, job: str, changes: dict[str, Any], by: str = "") -> JobRecord:
         facts = self._facts(job)
         if facts.ended:
             raise Conflict("the job is over", place="job", value=facts.id)
         submission = changed_submission(self._read_submission(facts.id), changes)
-        accepted = checked(submission, gpus=self._gpus_known, executor=self._executor)
+        accepted = checked(
+            submission,
+            gpus=self._gpus_known,
+            executor=self._executor,
+            account=self._account(facts.spec.owner),
+        )
         text = accepted.model_dump_json()
 
         def make() -> list[Request]:
@@ -233,13 +308,13 @@ class Desk(SchedulerDoor):
             after = changed_spec(before, accepted)
             if handle is not None and self._log.state.is_running(handle):
                 check_while_running(facts.id, before, after)
-            return [JobChanged(self._clock.now(), after, text)]
+            return [JobChanged(self._clock.now(), after, text, by)]
 
         self._request(make, between_decisions=True)
         self._submission_of.cache_clear()
         return self._record(facts.id)
 
-    def limit_group(self, group: str, parallel: int) -> GroupRecord:
+    def limit_group(self, group: str, parallel: int, by: str = "") -> GroupRecord:
         if not 0 <= parallel <= 1_000_000:
             raise InputError("must be 0 for no limit, or more", place="parallel", value=parallel)
         active = self._board.active(group)
@@ -253,18 +328,19 @@ class Desk(SchedulerDoor):
                 facts.spec if handle is None else table.spec(handle)
                 for handle, facts in zip(handles, active, strict=True)
             ]
-            return [JobChanged(now, replace(spec, group_parallel=parallel)) for spec in specs]
+            changed = [replace(spec, group_parallel=parallel) for spec in specs]
+            return [JobChanged(now, spec, by=by) for spec in changed]
 
         self._request(make, between_decisions=True)
         record = self._board.group(group)
         assert record is not None  # it has jobs
         return record
 
-    def drain(self, node: str, *, resume: bool) -> NodeRecord:
+    def drain(self, node: str, *, resume: bool, by: str = "") -> NodeRecord:
         if node not in {record.id for record in self.nodes()}:
             raise InputError("no such node", place="node", value=node)
         kind = NodeResumed if resume else NodeDrained
-        self._request(lambda: [kind(self._clock.now(), node)])
+        self._request(lambda: [kind(self._clock.now(), node, by)])
         return next(record for record in self.nodes() if record.id == node)
 
     def report(self, job: str, generation: int, reports: Sequence[dict[str, Any]]) -> None:
@@ -282,11 +358,13 @@ class Desk(SchedulerDoor):
         lines = "".join(json.dumps(report, separators=(",", ":")) + "\n" for report in reports)
         path = self._files.reports(facts.id, generation)
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            with open_to_append(path) as file:
+                file.write(lines.encode())
         except FileNotFoundError:
             raise Conflict("the launch is not prepared yet", place="job", value=job) from None
-        with os.fdopen(descriptor, "ab", buffering=0) as file:
-            file.write(lines.encode())
+        except OSError as error:
+            problem = f"its reports cannot be written: {error.strerror or error}"
+            raise Conflict(problem, place="job", value=job) from error
 
     def _request(
         self, make: Callable[[], Sequence[Request]], *, between_decisions: bool = False
@@ -299,10 +377,22 @@ class Desk(SchedulerDoor):
             log.request(make, between_decisions=between_decisions)
         self._clock.wake()
 
+    def submission_of(self, job: str) -> Submission:
+        """What was submitted, by id."""
+        return self._submission_of(job)
+
     # What the executor asks for.
 
     def command_of(self, job: str) -> Command:
-        return command_of(self._submission_of(job), self._tokens.token(job))
+        submission = self._submission_of(job)
+        code = self._belongings.code(job)
+        return command_of(
+            submission,
+            environment=self._belongings.environment(job) if submission.env else {},
+            workdir=str(code) if submission.snapshot else submission.workdir,
+            token=self._tokens.token(job),
+            user=(self.owner_of(job) or "") if self._as_owner else "",
+        )
 
     def _read_submission(self, job: str) -> Submission:
         stored = self._store.job(job)
@@ -312,8 +402,23 @@ class Desk(SchedulerDoor):
 
     # What people look at.
 
-    def job(self, job: str) -> JobRecord | None:
-        return self._board.record(job)
+    def job(self, job: str, owner: str | None = None) -> JobRecord | None:
+        return self._board.record(job, owner)
+
+    def owner_of(self, job: str) -> str | None:
+        try:
+            return self._known_owner(job)
+        except KeyError:
+            return None
+
+    def _read_owner(self, job: str) -> str:
+        facts = self._board.of_id(job)
+        if facts is None:
+            raise KeyError(job)  # so that it is asked for again
+        return facts.spec.owner
+
+    def source_of(self, job: str) -> Source | None:
+        return self._submission_of(job).source
 
     def jobs(
         self,
@@ -323,11 +428,12 @@ class Desk(SchedulerDoor):
         after: str | None,
         limit: int,
         group: str | None = None,
+        owner: str | None = None,
     ) -> tuple[list[JobRecord], str | None]:
-        return self._board.page(states, tenant, after, limit, group)
+        return self._board.page(states, tenant, after, limit, group, owner)
 
-    def named(self, name: str) -> list[JobRecord]:
-        return self._board.named(name)
+    def named(self, name: str, owner: str | None = None) -> list[JobRecord]:
+        return self._board.named(name, owner=owner)
 
     def groups(self) -> list[GroupRecord]:
         return self._board.groups()
@@ -390,10 +496,10 @@ class Desk(SchedulerDoor):
                 yield record
                 last = number
 
-    def _facts(self, job: str) -> JobFacts:
-        facts = self._board.find(job)
+    def _facts(self, job: str, owner: str | None = None) -> JobFacts:
+        facts = self._board.find(job, owner)
         if facts is None:
-            candidates = self._board.named(job)
+            candidates = self._board.named(job, owner=owner)
             raise no_such_job(job, candidates, self._clock_unix())
         return facts
 
@@ -409,3 +515,9 @@ class Desk(SchedulerDoor):
         record = self._board.record(job)
         assert record is not None  # it was added before
         return record
+
+
+def _key_of(owner: str, key: str) -> str:
+    """A key is its owner's: nobody can find out what others have used."""
+    whole = f"{owner}/{key}" if owner else key
+    return whole if len(whole) <= _LONGEST_KEY else hashlib.sha256(whole.encode()).hexdigest()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from shockwave.server.records import (
     Outcome,
     PlanRecord,
     RoundRecord,
+    Source,
     State,
     Submission,
     TenantRecord,
@@ -32,33 +33,45 @@ class Conflict(InputError):  # noqa: N818  (a state of affairs, not a mistake)
     """The request was right once, but things have moved on."""
 
 
+class NotAllowed(InputError):  # noqa: N818  (a state of affairs, not a mistake)
+    """Whoever asks may not have this."""
+
+
 class SchedulerDoor(ABC):
     """Thread-safe; every method returns at once. Raises ``InputError`` for what cannot be."""
 
     @abstractmethod
-    def submit(self, submission: Submission, idempotency_key: str | None) -> tuple[JobRecord, bool]:
-        """Durable when it returns. False if the key was seen before: the job of then.
+    def submit(
+        self, submission: Submission, idempotency_key: str | None, owner: str = ""
+    ) -> tuple[JobRecord, bool]:
+        """Durable when it returns. False if the owner has used the key before: the job of then.
 
         The same key with another submission is an :class:`InputError`.
         """
 
     @abstractmethod
-    def submit_many(self, batch: Batch, idempotency_key: str | None) -> tuple[BatchRecord, bool]:
-        """All of them or none, otherwise as :meth:`submit`."""
+    def submit_many(
+        self,
+        batch: Batch,
+        idempotency_key: str | None,
+        owner: str = "",
+        admit: Callable[[Submission], Submission] = lambda submission: submission,
+    ) -> tuple[BatchRecord, bool]:
+        """All of them or none, otherwise as :meth:`submit`. ``admit`` may refuse one."""
 
     @abstractmethod
-    def cancel(self, job: str) -> JobRecord: ...
+    def cancel(self, job: str, by: str = "") -> JobRecord: ...
 
     @abstractmethod
-    def act(self, action: Action, jobs: Sequence[str]) -> list[Outcome]:
+    def act(self, action: Action, jobs: Sequence[str], by: str = "") -> list[Outcome]:
         """Hold, release, requeue or cancel many at once. Each outcome says what was not done."""
 
     @abstractmethod
-    def change(self, job: str, changes: dict[str, Any]) -> JobRecord:
+    def change(self, job: str, changes: dict[str, Any], by: str = "") -> JobRecord:
         """What a job declares, checked as at its submission; some of it only while it waits."""
 
     @abstractmethod
-    def limit_group(self, group: str, parallel: int) -> GroupRecord:
+    def limit_group(self, group: str, parallel: int, by: str = "") -> GroupRecord:
         """From now on so many jobs of a group run at once at most; 0 for no limit."""
 
     @abstractmethod
@@ -69,8 +82,8 @@ class SchedulerDoor(ABC):
     def group(self, group: str) -> GroupRecord | None: ...
 
     @abstractmethod
-    def named(self, name: str) -> list[JobRecord]:
-        """The latest jobs of that name, newest first."""
+    def named(self, name: str, owner: str | None = None) -> list[JobRecord]:
+        """The latest jobs of that name, newest first; of the owner, if one is given."""
 
     @abstractmethod
     def with_details(self, record: JobRecord) -> JobRecord:
@@ -81,8 +94,16 @@ class SchedulerDoor(ABC):
         """What the job of this id reported beside its progress."""
 
     @abstractmethod
-    def job(self, job: str) -> JobRecord | None:
-        """By id, or by name where that is unique."""
+    def job(self, job: str, owner: str | None = None) -> JobRecord | None:
+        """By id, or by name where that is unique, among the jobs of the owner if one is given."""
+
+    @abstractmethod
+    def owner_of(self, job: str) -> str | None:
+        """Whose job it is, by id; None if there is no such job."""
+
+    @abstractmethod
+    def source_of(self, job: str) -> Source | None:
+        """The state of the code when the job of that id was submitted, if that is known."""
 
     @abstractmethod
     def jobs(
@@ -93,6 +114,7 @@ class SchedulerDoor(ABC):
         after: str | None,
         limit: int,
         group: str | None = None,
+        owner: str | None = None,
     ) -> tuple[list[JobRecord], str | None]:
         """A page in order of submission, and the cursor of the next one.
 
@@ -117,7 +139,7 @@ class SchedulerDoor(ABC):
     def nodes(self) -> list[NodeRecord]: ...
 
     @abstractmethod
-    def drain(self, node: str, *, resume: bool) -> NodeRecord: ...
+    def drain(self, node: str, *, resume: bool, by: str = "") -> NodeRecord: ...
 
     @abstractmethod
     def tenants(self) -> list[TenantRecord]: ...

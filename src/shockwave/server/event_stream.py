@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from threading import Event
 from typing import Any
 
@@ -43,17 +43,34 @@ class EventFeed:
 
 
 async def stream_events(
-    door: SchedulerDoor, feed: EventFeed, closing: Event, *, after: int, follow: bool
+    door: SchedulerDoor,
+    feed: EventFeed,
+    closing: Event,
+    *,
+    after: int,
+    follow: bool,
+    shown: Callable[[dict[str, Any]], dict[str, Any] | None],
 ) -> AsyncIterator[bytes]:
-    """Events after that number; goes on as they happen if ``follow``, until the server closes."""
+    """Events after that number; goes on as they happen if ``follow``, until the server closes.
+
+    ``shown`` says what the reader may see of a record, None if nothing.
+    """
+
+    def read(after: int) -> tuple[int, bytes]:
+        batch = door.events(after, BATCH)
+        seen = [(number, shown(record)) for number, record in batch]
+        text = b"".join(_encoded(number, record) for number, record in seen if record is not None)
+        return batch[-1][0] if batch else after, text
+
     yield b"retry: 2000\n\n"
     sent = time.monotonic()
     while not closing.is_set():
-        batch = await run_in_threadpool(door.events, after, BATCH)
-        if batch:
-            after = batch[-1][0]
+        last, text = await run_in_threadpool(read, after)
+        if text:
             sent = time.monotonic()
-            yield b"".join(_encoded(number, record) for number, record in batch)
+            yield text
+        if last > after:
+            after = last
             continue
         if not follow:
             return

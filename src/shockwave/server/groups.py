@@ -24,6 +24,7 @@ def group_record(name: str, active: Sequence[JobFacts], store: Store) -> GroupRe
     one = active[0] if active else ended
     return GroupRecord(
         id=name,
+        owner="" if one is None else one.spec.owner,
         parallel=0 if one is None else one.spec.group_parallel,
         gpus=max((facts.spec.gpus for facts in [*active, *([ended] if ended else [])]), default=0),
         jobs={cast(State, state): counts[state] for state in get_args(State) if state in counts},

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import stat
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from typing import BinaryIO
 
 from starlette.concurrency import run_in_threadpool
 
+from shockwave.protocol.files import open_plain
 from shockwave.protocol.paths import times_of
 
 CHUNK_BYTES = 64 * 1024
@@ -81,33 +81,21 @@ class Piece:
 
 
 def open_log(path: Path) -> BinaryIO | None:
-    """The file, if it is one; None for anything else.
-
-    A job can write to its own directory, so a link there, or a pipe that never ends, must not
-    make the server read on behalf of whoever put it there.
-    """
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    """The file, if it is one; None for anything else."""
     try:
-        descriptor = os.open(path, flags)
+        return open_plain(path)
     except OSError:
         return None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        return None
-    return os.fdopen(descriptor, "rb")
 
 
 def has_log(path: Path) -> bool:
     """Whether there is any piece; right after a rotation only older ones are there."""
-    return _is_plain(path) or _is_plain(_older(path, 1))
-
-
-def _is_plain(path: Path) -> bool:
-    """Whether it is a file and no link to one."""
-    try:
-        return stat.S_ISREG(os.stat(path, follow_symlinks=False).st_mode)
-    except OSError:
-        return False
+    for piece in (path, _older(path, 1)):
+        file = open_log(piece)
+        if file is not None:
+            file.close()
+            return True
+    return False
 
 
 class LogReader:

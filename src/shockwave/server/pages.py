@@ -40,6 +40,15 @@ class TenantList(_Page):
     items: list[TenantRecord]
 
 
+class Me(_Page):
+    """Who asks. `user` is empty for the operator's token, which belongs to no user."""
+
+    user: str
+    operator: bool
+    tenant: str
+    runs_as: str = Field(description="The user that your jobs run as.")
+
+
 class Status(_Page):
     """Whether the service is well, and if not, why."""
 

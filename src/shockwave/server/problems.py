@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 from collections.abc import Mapping, Sequence
@@ -15,11 +16,12 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shockwave.model.errors import InputError
-from shockwave.server.door import Conflict
+from shockwave.model.errors import InputError, JournalError
+from shockwave.server.door import Conflict, NotAllowed
 
 MEDIA_TYPE = "application/problem+json"
 logger = logging.getLogger(__name__)
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
 
 
 class FieldProblem(BaseModel):
@@ -92,7 +94,10 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(Conflict, _conflict)
+    app.add_exception_handler(NotAllowed, _not_allowed)
     app.add_exception_handler(InputError, _input_error)
+    app.add_exception_handler(JournalError, _not_written)
+    app.add_exception_handler(OSError, _not_written)
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -105,8 +110,8 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 _DESCRIPTIONS = {
     400: "The body is not JSON, or a header contradicts it.",
-    401: "No token, or one that nobody has.",
-    403: "The token may not do this, or the request came from a foreign site.",
+    401: "Nothing says who you are: no token, or one that nobody has.",
+    403: "You may not do this, or the request came from a foreign site.",
     404: "There is nothing of that name.",
     409: "It no longer is as the request assumes.",
     413: "The body is larger than is accepted.",
@@ -190,5 +195,19 @@ def _conflict(request: Request, error: Exception) -> Response:
     return ProblemResponse(request.scope, 409, "conflict", str(error))
 
 
+def _not_allowed(request: Request, error: Exception) -> Response:
+    return ProblemResponse(request.scope, 403, "forbidden", str(error))
+
+
 def _input_error(request: Request, error: Exception) -> Response:
     return ProblemResponse(request.scope, 422, "invalid", str(error))
+
+
+def _not_written(request: Request, error: Exception) -> Response:
+    """The disk is full, or broken: the caller can do nothing but wait, and should know why."""
+    if isinstance(error, OSError) and error.errno not in _DISK:
+        raise error
+    logger.error("%s %s: %s", request.method, request.url.path, error)
+    said = error.strerror if isinstance(error, OSError) else str(error)
+    detail = f"The scheduler cannot write, so nothing was changed: {said}."
+    return ProblemResponse(request.scope, 503, "not-written", detail)

@@ -22,6 +22,7 @@ from pydantic import (
 
 from shockwave.model.job import Adaptation, OnHang, Preemptible
 from shockwave.server.job_sections import checked_sections, with_sections
+from shockwave.server.notices import OccasionName, Target
 
 Name = Annotated[
     str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -81,6 +82,13 @@ class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class Source(_Record):
+    """The state of the code that a job was submitted from."""
+
+    commit: str = Field(max_length=64, pattern=r"^[0-9a-f]{7,64}$", description="Of git.")
+    dirty: bool = Field(False, description="Whether there were changes that no commit has.")
+
+
 class Submission(_Record):
     """A job as a user submits it; ``job.yaml`` has exactly these fields.
 
@@ -94,15 +102,25 @@ class Submission(_Record):
     name: Name | None = Field(None, description="A name to recognise the job by.")
     command: Annotated[list[Text], Field(min_length=1, max_length=1024)]
     workdir: Text = Field(".", description="Where the command starts.")
-    env: dict[Text, Text] = Field(default_factory=dict)
-    gpus: int = Field(1, ge=1, le=100_000)
+    env: dict[Text, Text] = Field(default_factory=dict, description="Variables for the command.")
+    snapshot: bool = Field(
+        False, description="Run in a copy of the files that git tracks in the working folder."
+    )
+    source: Source | None = Field(None, description="The code's state; `submit` fills it in.")
+    gpus: int = Field(1, ge=0, le=100_000, description="0 runs beside those that need some.")
     epochs: int = Field(ge=1, le=10_000_000)
     adaptation: Adaptation = Adaptation.STATIC
     batch_sizes: Annotated[list[Size], Field(min_length=1, max_length=64)] = Field(default=[1])
     epoch_seconds: dict[Size, Seconds] = Field(default_factory=dict)
     model: Text = Field("", max_length=128)
-    tenant: Name = "default"
+    tenant: Name | None = Field(None, description="Assigned where it is left out.")
     weight: float = Field(1.0, ge=1e-6, le=1e6)
+    notify: Annotated[list[Target], Field(max_length=8)] = Field(
+        default=[], description="Who is told: https://... or mailto:..."
+    )
+    notify_on: list[OccasionName] = Field(
+        default=["finished", "failed", "late"], description="When they are told."
+    )
     preemptible: Preemptible = Field(
         Preemptible.WHEN_SAVED,
         description="Whether it may be stopped for others: always, once it has saved a "
@@ -156,14 +174,16 @@ class WhyRecord(_Record):
     ftf: float | None = None  # finish-time fairness: JCT over fair JCT, predicted until it ended
     ftf_definition: str | None = None  # which share is fair
     last_log_lines: list[str] = Field(default_factory=list)  # of a job that failed
+    source: Source | None = None  # the state of the code that it was submitted from
 
 
 class JobRecord(_Record):
     """A job, as ``queue``, ``status`` and ``GET /jobs`` show it. Times are unix seconds."""
 
     id: str
-    name: str
+    name: str  # empty for the jobs of others
     state: State
+    owner: str = ""
     tenant: str
     model: str
     gpus: int
@@ -178,8 +198,10 @@ class JobRecord(_Record):
     crashes: int
     preemptions: int
     nodes: list[str]
+    starting: bool = False  # its GPUs are ordered, but its processes were not seen yet
+    note: str = ""  # what the cluster says of a job that it keeps waiting or suspended
+    warnings: list[str] = Field(default_factory=list)  # when it was submitted
     why: WhyRecord
-    owner: str = ""
     group: str = ""  # the sweep that it is part of
     weight: float = 1.0
     held: bool = False  # somebody keeps it from starting
@@ -197,6 +219,7 @@ class GroupRecord(_Record):
     """Jobs that were submitted together, as a sweep. Times are unix seconds."""
 
     id: str
+    owner: str = ""
     parallel: int  # that run at once at most; 0 for no limit
     gpus: int  # of each job, the largest
     jobs: dict[State, int]
@@ -235,6 +258,7 @@ class NodeRecord(_Record):
     gpus_busy: int
     gpus_others: int = 0  # held by others than this scheduler
     state: Literal["up", "down", "drained"]
+    reason: str = ""  # why it is not up, in the words of whoever said so
 
 
 class RoundRecord(_Record):

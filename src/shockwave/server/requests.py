@@ -63,16 +63,16 @@ def is_done(action: Action, facts: JobFacts) -> bool:
     return action is Action.CANCEL and (facts.cancelling or facts.state == "cancelled")
 
 
-def request_for(action: Action, job: str, time: float) -> Request:
+def request_for(action: Action, job: str, time: float, by: str = "") -> Request:
     match action:
         case Action.CANCEL:
-            return CancelRequested(time, job)
+            return CancelRequested(time, job, by)
         case Action.HOLD:
-            return JobHeld(time, job)
+            return JobHeld(time, job, by)
         case Action.RELEASE:
-            return JobReleased(time, job)
+            return JobReleased(time, job, by)
         case Action.REQUEUE:
-            return RequeueRequested(time, job)
+            return RequeueRequested(time, job, by)
 
 
 def changed_submission(submission: Submission, changes: dict[str, Any]) -> Submission:

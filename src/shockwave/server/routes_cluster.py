@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from starlette.responses import StreamingResponse
 
-from shockwave.server.auth import operator
+from shockwave.server.auth import Who, operator, person
 from shockwave.server.door import SchedulerDoor
 from shockwave.server.event_stream import stream_events
-from shockwave.server.pages import NodeList, RoundPage, TenantList
+from shockwave.server.pages import Me, NodeList, RoundPage, TenantList
 from shockwave.server.problems import ProblemError, responses
 from shockwave.server.records import NodeRecord, PlanRecord
+from shockwave.server.redaction import public_event
 from shockwave.server.routes_jobs import API, MAX_PAGE, Scheduler, document
 
 _LARGEST = 2**53
@@ -25,7 +26,7 @@ _SENT_EVENT = {
         "data": {"type": "string", "contentMediaType": "application/json"},
     },
 }
-router = APIRouter(prefix=API, tags=["cluster"], dependencies=[Depends(operator)])
+router = APIRouter(prefix=API, tags=["cluster"], dependencies=[Depends(person)])
 
 NodeId = Annotated[
     str,
@@ -40,9 +41,11 @@ NodeId = Annotated[
     response_model=PlanRecord,
     responses=responses(401, 403),
 )
-def get_plan(door: Scheduler) -> Response:
+def get_plan(door: Scheduler, who: Who) -> Response:
     """Who runs, who waits, and the numbers behind both."""
-    return document(door.plan())
+    plan = door.plan()
+    shown = [job for job in map(who.shown, plan.jobs) if job is not None]
+    return document(PlanRecord.model_construct(round=plan.round, jobs=shown))
 
 
 @router.get(
@@ -80,25 +83,27 @@ def list_nodes(door: Scheduler) -> Response:
     "/nodes/{node}/drain",
     operation_id="drainNode",
     summary="Take a node out of service",
+    dependencies=[Depends(operator)],
     response_model=NodeRecord,
     responses=responses(401, 403, 404, 409, 422),
 )
-def drain_node(door: Scheduler, node: NodeId) -> Response:
+def drain_node(door: Scheduler, who: Who, node: NodeId) -> Response:
     """Jobs on it are stopped with their usual grace, and nothing starts there again."""
     _check_node(door, node)
-    return document(door.drain(node, resume=False))
+    return document(door.drain(node, resume=False, by=who.people.owner(who.someone())))
 
 
 @router.post(
     "/nodes/{node}/resume",
     operation_id="resumeNode",
     summary="Put a drained node back into service",
+    dependencies=[Depends(operator)],
     response_model=NodeRecord,
     responses=responses(401, 403, 404, 409, 422),
 )
-def resume_node(door: Scheduler, node: NodeId) -> Response:
+def resume_node(door: Scheduler, who: Who, node: NodeId) -> Response:
     _check_node(door, node)
-    return document(door.drain(node, resume=True))
+    return document(door.drain(node, resume=True, by=who.people.owner(who.someone())))
 
 
 def _check_node(door: SchedulerDoor, node: str) -> None:
@@ -113,8 +118,32 @@ def _check_node(door: SchedulerDoor, node: str) -> None:
     response_model=TenantList,
     responses=responses(401, 403),
 )
-def list_tenants(door: Scheduler) -> Response:
-    return document(TenantList.model_construct(items=door.tenants()))
+def list_tenants(door: Scheduler, who: Who) -> Response:
+    """All of them; where the queue is private, one's own."""
+    someone, tenants = who.someone(), door.tenants()
+    if who.people.private_queue and not someone.operator:
+        own = who.people.tenant_of(someone)
+        tenants = [tenant for tenant in tenants if tenant.tenant == own]
+    return document(TenantList.model_construct(items=tenants))
+
+
+@router.get(
+    "/me",
+    operation_id="whoAmI",
+    summary="Who you are here",
+    response_model=Me,
+    responses=responses(401, 403),
+)
+def who_am_i(who: Who) -> Response:
+    """As whom your jobs run, and for which tenant."""
+    someone = who.someone()
+    me = Me(
+        user=someone.name,
+        operator=someone.operator,
+        tenant=who.people.tenant_of(someone),
+        runs_as=who.people.runs_as(someone),
+    )
+    return document(me)
 
 
 @router.get(
@@ -133,6 +162,7 @@ def list_tenants(door: Scheduler) -> Response:
 async def stream_journal(
     request: Request,
     door: Scheduler,
+    who: Who,
     after: Annotated[
         int, Query(ge=0, le=_LARGEST, description="Only events after this number.")
     ] = 0,
@@ -144,15 +174,26 @@ async def stream_journal(
         Header(ge=0, le=_LARGEST, description="Where a lost connection goes on; beats `after`."),
     ] = None,
 ) -> Response:
-    """The journal from any point on. A client that reconnects misses nothing and gets nothing
-    twice."""
+    """The journal from any point on; of others' jobs what is public. A client that reconnects
+    misses nothing and gets nothing twice."""
     state = request.app.state
+    someone = who.someone()
+
+    def is_own(job: str) -> bool:
+        return door.owner_of(job) == someone.name
+
+    def shown(record: dict[str, Any]) -> dict[str, Any] | None:
+        if someone.operator:
+            return record
+        return public_event(record, is_own, private_queue=who.people.private_queue)
+
     events = stream_events(
         door,
         state.feed,
         state.closing,
         after=after if last_event_id is None else last_event_id,
         follow=follow,
+        shown=shown,
     )
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(events, media_type="text/event-stream", headers=headers)

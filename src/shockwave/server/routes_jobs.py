@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from pydantic import BaseModel
 from starlette.responses import StreamingResponse
 
-from shockwave.server.auth import job_itself, operator, operator_or_job
-from shockwave.server.candidates import no_such_job
+from shockwave.server.auth import Who, job_itself, own_job, visible_job
 from shockwave.server.door import SchedulerDoor
 from shockwave.server.logs import Wanted, follow_log, read_log
 from shockwave.server.pages import JobPage, Reports
@@ -45,24 +43,12 @@ def document(record: BaseModel, status: int = 200) -> Response:
     return Response(record.model_dump_json(), status, media_type="application/json")
 
 
-def existing(door: SchedulerDoor, job: str) -> JobRecord:
-    """The job of that id or name. Raises a 404 where there is none, a 422 where several are."""
-    record = door.job(job)
-    if record is None:
-        candidates = door.named(job)
-        if candidates:
-            raise no_such_job(job, candidates, time.time())
-        raise ProblemError(404, "job-not-found", f"There is no job {job!r}.")
-    return record
-
-
 @router.post(
     "/jobs",
     operation_id="submitJob",
     summary="Submit a job",
     status_code=201,
     response_model=JobRecord,
-    dependencies=[Depends(operator)],
     responses={
         200: {"model": JobRecord, "description": "The job that this key submitted before."},
         **responses(400, 401, 403, 413, 422),
@@ -70,6 +56,7 @@ def existing(door: SchedulerDoor, job: str) -> JobRecord:
 )
 def submit_job(
     door: Scheduler,
+    who: Who,
     submission: Submission,
     idempotency_key: Annotated[
         str | None,
@@ -82,8 +69,11 @@ def submit_job(
     ] = None,
 ) -> Response:
     """The job is durable when this answers. With an `Idempotency-Key` that was seen before, the
-    answer is the job of then; the same key with another job is an error."""
-    record, is_new = door.submit(submission, idempotency_key)
+    answer is the job of then; the same key with another job is an error. The job belongs to
+    whoever submits it, and the tenant is the one that they are assigned to."""
+    person = who.someone()
+    admitted = who.people.admitted(submission, person)
+    record, is_new = door.submit(admitted, idempotency_key, who.people.owner(person))
     response = document(record, 201 if is_new else 200)
     response.headers["Location"] = f"{API}/jobs/{record.id}"
     return response
@@ -94,11 +84,11 @@ def submit_job(
     operation_id="listJobs",
     summary="List jobs",
     response_model=JobPage,
-    dependencies=[Depends(operator)],
     responses=responses(401, 403, 422),
 )
 def list_jobs(
     door: Scheduler,
+    who: Who,
     state: Annotated[list[State] | None, Query(description="Only jobs in these states.")] = None,
     tenant: Annotated[str | None, Query(max_length=128)] = None,
     after: Annotated[
@@ -109,16 +99,23 @@ def list_jobs(
         str | None,
         Query(max_length=160, description="Only of this group; empty for jobs of no group."),
     ] = None,
+    mine: Annotated[bool, Query(description="Only one's own.")] = False,
 ) -> Response:
-    """Jobs in order of submission, a page at a time."""
+    """Jobs in order of submission, a page at a time. Of others' only what is public."""
+    person = who.someone()
+    # The name of a group is its owner's, too.
+    hidden = not person.operator and (who.people.private_queue or bool(group))
+    only_own = mine or hidden
     items, following = door.jobs(
         states=tuple(dict.fromkeys(state or ())),
         tenant=tenant,
         after=after,
         limit=limit,
         group=group,
+        owner=who.people.owner(person) if only_own else None,
     )
-    return document(JobPage.model_construct(items=items, next=following))
+    shown = [item for item in map(who.shown, items) if item is not None]
+    return document(JobPage.model_construct(items=shown, next=following))
 
 
 @router.get(
@@ -126,12 +123,13 @@ def list_jobs(
     operation_id="getJob",
     summary="Look at a job",
     response_model=JobRecord,
-    dependencies=[Depends(operator_or_job)],
     responses=responses(401, 403, 404, 422),
 )
-def get_job(door: Scheduler, job: JobId) -> Response:
-    """The record of one job. A job may look at itself with its own token."""
-    return document(door.with_details(existing(door, job)))
+def get_job(door: Scheduler, who: Who, job: JobId) -> Response:
+    """The record of one job; of somebody else's, what is public. A job may look at itself with
+    its own token."""
+    record = visible_job(door, who, job)
+    return document(door.with_details(record) if who.owns(record) else record)
 
 
 @router.delete(
@@ -139,12 +137,12 @@ def get_job(door: Scheduler, job: JobId) -> Response:
     operation_id="cancelJob",
     summary="Cancel a job",
     response_model=JobRecord,
-    dependencies=[Depends(operator)],
     responses=responses(401, 403, 404, 409, 422),
 )
-def cancel_job(door: Scheduler, job: JobId) -> Response:
+def cancel_job(door: Scheduler, who: Who, job: JobId) -> Response:
     """Takes the job back; what runs is stopped. A job that is over is a conflict."""
-    return document(door.cancel(existing(door, job).id))
+    person = who.someone()
+    return document(door.cancel(own_job(door, who, job).id, by=who.people.owner(person)))
 
 
 @router.get(
@@ -152,12 +150,14 @@ def cancel_job(door: Scheduler, job: JobId) -> Response:
     operation_id="explainJob",
     summary="Why a job runs or waits",
     response_model=WhyRecord,
-    dependencies=[Depends(operator)],
     responses=responses(401, 403, 404, 422),
 )
-def explain_job(door: Scheduler, job: JobId) -> Response:
+def explain_job(door: Scheduler, who: Who, job: JobId) -> Response:
     """The numbers behind the last decision; of a job that failed, the end of its output too."""
-    return document(existing(door, job).why)
+    who.someone()
+    record = visible_job(door, who, job)
+    source = door.source_of(record.id) if who.owns(record) else None
+    return document(record.why.model_copy(update={"source": source}))
 
 
 @router.get(
@@ -165,7 +165,6 @@ def explain_job(door: Scheduler, job: JobId) -> Response:
     operation_id="readJobLog",
     summary="Read a job's output",
     response_class=StreamingResponse,
-    dependencies=[Depends(operator)],
     responses={
         200: {
             "description": "Standard output and error, as the job wrote them.",
@@ -177,6 +176,7 @@ def explain_job(door: Scheduler, job: JobId) -> Response:
 def read_job_log(
     request: Request,
     door: Scheduler,
+    who: Who,
     job: JobId,
     rank: Annotated[int, Query(ge=0, le=1_000_000, description="Of this process.")] = 0,
     tail: Annotated[
@@ -193,8 +193,9 @@ def read_job_log(
     times: Annotated[bool, Query(description="The time in front of each line.")] = False,
 ) -> Response:
     """What the job wrote, as plain text, from the oldest piece that is kept to the newest."""
+    who.someone()
     wanted = Wanted(tail, since, launches, times)
-    found = existing(door, job).id
+    found = own_job(door, who, job).id
     headers = {"X-Content-Type-Options": "nosniff"}
     media_type = "text/plain; charset=utf-8"
     if follow:
@@ -223,5 +224,5 @@ def read_job_log(
 def report_progress(door: Scheduler, job: JobId, batch: Reports) -> Response:
     """What the job did since it last reported, in order. Needs the token of this very job. A
     batch of an earlier launch is a conflict: another process carries the job now."""
-    door.report(existing(door, job).id, batch.generation, batch.reports)  # type: ignore[arg-type]
+    door.report(job, batch.generation, batch.reports)  # type: ignore[arg-type]
     return Response(status_code=204)

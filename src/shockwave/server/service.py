@@ -11,14 +11,22 @@ import logging
 import threading
 import time
 
+from shockwave.executors.live import EXECUTORS
 from shockwave.model.errors import PolicyError
 from shockwave.server.archive import Archive
 from shockwave.server.clock import Interrupted, RealClock
 from shockwave.server.config import ServeConfig
+from shockwave.server.couriers import Couriers
 from shockwave.server.desk import Desk
 from shockwave.server.execution import MakeExecutor, make_executor_of, site_of
 from shockwave.server.lock import StateLock, prepare_state_dir
+from shockwave.server.notifications import Notifications, Recipients, key_of
+from shockwave.server.outbox import FILE as OUTBOX
+from shockwave.server.outbox import Outbox
+from shockwave.server.people import jobs_run_as_owners
 from shockwave.server.recovery import Recovery, Restored
+from shockwave.server.retention import remove_old_files
+from shockwave.server.settings import DATABASE_FILE
 from shockwave.server.snapshots import Snapshots
 from shockwave.server.store import Store
 
@@ -26,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 _JOIN_SECONDS = 60.0  # a round in progress gets this long at shutdown
 _ARCHIVE_EVERY_SECONDS = 3600.0
+_CLEAN_EVERY_SECONDS = 600.0
 
 
 class Service:
@@ -34,6 +43,7 @@ class Service:
     def __init__(self, config: ServeConfig, *, make_executor: MakeExecutor | None = None) -> None:
         self.config = config
         self._make_executor = make_executor or make_executor_of(config)
+        self._as_owner = jobs_run_as_owners(config.executor)
         self._lock = StateLock(config.state_dir)
         self._out_of_step = False  # with the journal, after a round that failed
         self._backend_away = False
@@ -42,8 +52,12 @@ class Service:
 
     def claim(self) -> None:
         """Make the state directory ours. Raises :class:`InputError` if that cannot be."""
-        prepare_state_dir(self.config.state_dir)
-        self._lock.acquire()
+        prepare_state_dir(self.config.state_dir, others_pass=self._as_owner)
+        if self.config.standby:
+            self._lock.wait(lambda who: logger.warning("standing by: %s is in charge", who))
+            logger.warning("in charge from now on")
+        else:
+            self._lock.acquire()
 
     def start(self) -> None:
         """Returns when the past is restored and rounds are being scheduled.
@@ -54,6 +68,8 @@ class Service:
             self.claim()
         try:
             archive = Archive(self.config.state_dir / "archive")
+            if self.config.database_url is None:  # SQLite would make it readable by others
+                (self.config.state_dir / DATABASE_FILE).touch(mode=0o600)
             self._store = Store(self.config.database, archive)
         except BaseException:
             self._lock.release()
@@ -67,19 +83,41 @@ class Service:
         self._tell_of_outage()
         self._thread = threading.Thread(target=self._run, name="rounds", daemon=True)
         self._thread.start()
+        self._notifications = self._notify()
+
+    def _notify(self) -> Notifications:
+        config = self.config
+        given = config.notify_key
+        key = key_of(config.state_dir, None if given is None else given.get_secret_value())
+        notifications = Notifications(
+            self.desk,
+            self.desk.submission_of,
+            recipients=Recipients(config.notify_users, config.notify),
+            outbox=Outbox(config.state_dir / OUTBOX),
+            couriers=Couriers(config, key, time.time),
+            origin_unix=self.origin_unix,
+            clock=time.time,
+        )
+        notifications.start(self._store.last_event()[0])
+        return notifications
 
     def _begin(self) -> None:
         self.origin_unix = self._store.origin_unix(time.time())
         _, last_seconds = self._store.last_event()
-        self._clock = RealClock(self.origin_unix, not_before=last_seconds)
+        look_seconds = EXECUTORS.load(self.config.executor).look_seconds
+        self._clock = RealClock(
+            self.origin_unix, not_before=last_seconds, look_seconds=look_seconds
+        )
         self._snapshots = Snapshots(self.config.state_dir / "snapshots", self._store)
         self._archived_at = -_ARCHIVE_EVERY_SECONDS
+        self._cleaned_at = -_CLEAN_EVERY_SECONDS
         self.desk = Desk(
             executor=self.config.executor,
             slots=None if self.config.discovers_nodes else self.config.slots,
             state_dir=self.config.state_dir,
             store=self._store,
             clock=self._clock,
+            as_owner=self._as_owner,
         )
         site = site_of(self.config, self.desk.command_of, self.origin_unix, self._clock)
         self._recovery = Recovery(
@@ -98,7 +136,7 @@ class Service:
                 self._now.log.close()
             self._now: Restored = self._recovery.restore()
             self._snapshot_at = self._now.board.sequence_number
-            self.desk.attach(self._now.log, self._now.board)
+            self.desk.attach(self._now.log, self._now.board, self._now.executor.check)
 
     def _run(self) -> None:
         """Rounds, until somebody interrupts the clock. Nothing else ends this thread."""
@@ -119,6 +157,7 @@ class Service:
             self._now.loop.step()
             self._tell_of_outage()
             self._save_state()
+            self._keep_house()
         except PolicyError as error:  # nothing was ordered, so nothing has to be undone
             self._wait_for_next_round("the last decision failed", error)
         except Interrupted:
@@ -175,8 +214,16 @@ class Service:
             if not self._store.archive_events(before, oldest, most_segments=1):
                 self._archived_at = seconds
 
+    def _keep_house(self) -> None:
+        """Once in a while, files that are to be kept no longer."""
+        seconds, days = self._clock.now(), self.config.job_files_days
+        if days is not None and seconds - self._cleaned_at >= _CLEAN_EVERY_SECONDS:
+            self._cleaned_at = seconds
+            remove_old_files(self.config.state_dir, self._store, self.origin_unix + seconds, days)
+
     def stop(self, *, stop_jobs: bool | None = None) -> None:
         """End scheduling. Jobs run on, to be adopted at the next start, unless told otherwise."""
+        self._notifications.stop()
         self._clock.interrupt()
         self._thread.join(_JOIN_SECONDS)
         if self._thread.is_alive():

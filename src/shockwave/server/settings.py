@@ -10,14 +10,16 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Annotated, Any, Self, get_args, get_origin
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     SecretStr,
     SerializeAsAny,
+    StringConstraints,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -35,33 +37,52 @@ from shockwave.model.events import Starts
 from shockwave.model.registry import Registry
 from shockwave.policies.registry import POLICIES
 from shockwave.predict.registry import PREDICTORS
-from shockwave.server.tokens import hash_token, is_loopback
+from shockwave.server.notices import Target
+from shockwave.server.places import default_socket, default_state_dir
+from shockwave.server.tokens import hash_token
 
 ENVIRONMENT_PREFIX = "SHOCKWAVE_"
 OPTIONS = "site_options"  # the one field that is not a setting, but holds an executor's
+DATABASE_FILE = "shockwave.db"
 _SHORTEST_TOKEN = 16
 
 
-def _default_state_dir() -> Path:
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "shockwave"
+def _listed(value: object) -> object:
+    """A list may be written as one text, with commas, where there are no lists."""
+    if isinstance(value, str):
+        return tuple(filter(None, (item.strip() for item in value.split(","))))
+    return value
 
 
-def _gpus_of_this_machine() -> int:
-    """What the NVIDIA driver lists; one emulated slot where there is none."""
-    try:
-        return len(os.listdir("/proc/driver/nvidia/gpus")) or 1
-    except OSError:
-        return 1
+Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Targets = Annotated[tuple[Target, ...], BeforeValidator(_listed)]
+TenantName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
+
+
+class TenantSettings(BaseModel):
+    """Who a tenant is, and what its jobs may weigh."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    users: Names = ()
+    weight: float = Field(1.0, gt=0, le=1e6)
+
+
+def _slots_of_this_machine(said: dict[str, Any]) -> int:
+    """The GPUs that the executor may use here; one emulated slot where there is none."""
+    options = said.get(OPTIONS)
+    return max(1, options.gpus_here()) if isinstance(options, SiteOptions) else 1
 
 
 # The groups of settings, by their first: in the help, and in the documentation.
 _PANELS = {
     "state_dir": "State",
-    "host": "Listening",
+    "socket": "Listening",
+    "operators": "People",
     "policy": "Deciding",
     "executor": "Running jobs",
-    "most_crashes": "Jobs that crash or hang",
+    "most_crashes": "Jobs that fail or hang",
+    "notify": "Notifications",
 }
 _FURTHER_FLAGS = {
     "policy": "-p",
@@ -78,9 +99,9 @@ class ServeConfig(BaseModel):
         frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
     )
 
-    state_dir: Path = Field(default_factory=_default_state_dir)
+    state_dir: Path = Field(default_factory=default_state_dir)
     """Where everything is kept, jobs and their logs included. Without it, ``shockwave`` below
-    ``$XDG_STATE_HOME`` or ``~/.local/state``."""
+    ``$XDG_STATE_HOME`` or ``~/.local/state``; as root, ``/var/lib/shockwave``."""
     database_url: str | None = None
     """``postgresql://...`` Without it, SQLite in the state directory."""
     snapshot_events: int = Field(10_000, ge=1)
@@ -88,10 +109,19 @@ class ServeConfig(BaseModel):
     journal_days: float = Field(30.0, ge=0)
     """Days after which events move to compressed files in the state directory."""
 
+    job_files_days: float | None = Field(None, ge=0)
+    """Days after which the files of a job that has ended are removed, logs and checkpoints
+    included. Without it, they are kept."""
+    standby: bool = False
+    """While another scheduler uses the state directory, wait, and take over when it has ended."""
+
+    socket: Path | None = None
+    """The Unix socket to listen on. Without it, ``shockwave.sock`` in the state directory; of
+    ``/var/lib/shockwave``, ``/run/shockwave/shockwave.sock``."""
+    port: int | None = Field(None, ge=0, le=65_535)
+    """TCP port to listen on as well, 0 for any free one. Whoever comes in there needs a token."""
     host: str = "127.0.0.1"
-    """Address to listen on. One that others can reach needs a token."""
-    port: int = Field(7410, ge=0, le=65_535)
-    """TCP port to listen on; 0 for any free one."""
+    """Address of the TCP port."""
     token: SecretStr | None = None
     """The operator's token. From the environment only: neither a file nor the list of processes
     should show it."""
@@ -99,6 +129,18 @@ class ServeConfig(BaseModel):
     """SHA-256 of the operator's token, as ``shockwave token`` prints it."""
     max_body_bytes: int = Field(1 << 20, ge=1024)
     """Bytes that the body of a request may have."""
+
+    operators: Names = ()
+    """Users, and groups as ``@group``, who may do everything with all jobs. So may root, and the
+    user that the scheduler runs as."""
+    allow_users: Names = ()
+    """Users, and groups as ``@group``, who may submit. Without it, only operators where jobs run as
+    the scheduler's own user, and everybody where they run as their owners."""
+    private_queue: bool = False
+    """Show nothing of others' jobs; otherwise everybody sees that they are there, and no more."""
+    tenants: dict[TenantName, TenantSettings] = Field(default_factory=dict)
+    """Tables ``[tenants.NAME]``: whose jobs are this tenant's (``users``, a list of users and
+    ``@groups``), and the ``weight`` that they may have. Who is in none is a tenant of their own."""
 
     policy: str = "shockwave"
     """Who decides: a policy by name, or a class as ``my_package:MyPolicy``."""
@@ -116,11 +158,16 @@ class ServeConfig(BaseModel):
 
     executor: str = "local"
     """Where jobs run: an executor by name, or a class as ``my_package:MyExecutor``."""
-    slots: int = Field(default_factory=_gpus_of_this_machine, ge=1, le=100_000)
+    site_options: SerializeAsAny[SiteOptions] = Field(default_factory=dict, validate_default=True)
+    """The options of the executor."""
+    slots: int = Field(default_factory=_slots_of_this_machine, ge=1, le=100_000)
     """GPU slots, where the executor does not know its GPUs itself. Without it, the GPUs of this
     machine, or one slot if it has none."""
     gpus_per_node: int | None = Field(None, ge=1)
     """Emulate several nodes with this many slots each. Without it, all slots are on one node."""
+    cpu_jobs: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=0)
+    """Jobs without GPUs (``--gpus 0``) that run at once at most. Without it, one for each
+    processor of this machine."""
     grace_seconds: float = Field(30.0, ge=0)
     """Seconds that a job has to save before it is killed."""
     start_seconds: float = Field(60.0, gt=0)
@@ -128,25 +175,44 @@ class ServeConfig(BaseModel):
     stop_jobs: bool = False
     """At shutdown, stop running jobs. Otherwise they run on and are found again at the next
     start."""
-    site_options: SerializeAsAny[SiteOptions] = Field(default_factory=dict, validate_default=True)
-    """The options of the executor."""
 
     most_crashes: int = Field(3, ge=1)
     """Crashes in a row without progress after which a job is given up."""
+    most_failed_starts: int = Field(8, ge=1)
+    """Starts in a row that came to nothing, after which a job is given up."""
     first_back_off_seconds: float = Field(10.0, ge=0)
-    """Seconds that a job waits after a crash, twice as many after the next one."""
+    """Seconds that a job waits after a crash or a start that came to nothing, twice as many after
+    the next one."""
     longest_back_off_seconds: float = Field(600.0, ge=0)
-    """Seconds that a job waits at most after a crash."""
+    """Seconds that a job waits at most after a crash or a start that came to nothing."""
     hang_epochs: float = Field(10.0, ge=1)
     """A job that has reported before and then says nothing for so many times its usual epoch is
     taken for hanging ..."""
     hang_seconds: float = Field(300.0, ge=0)
     """... but not before so many seconds. What becomes of it, the job says (``--on-hang``)."""
 
-    @field_validator("state_dir")
+    @field_validator("state_dir", "socket")
     @classmethod
-    def _absolute(cls, value: Path) -> Path:
-        return Path(os.path.abspath(value.expanduser()))
+    def _absolute(cls, value: Path | None) -> Path | None:
+        return None if value is None else Path(os.path.abspath(value.expanduser()))
+
+    notify: Targets = ()
+    """Who is told about all jobs: ``https://...`` for a signed request, or ``mailto:...``."""
+    notify_users: dict[str, Targets] = Field(default_factory=dict)
+    """A table ``[notify_users]``: who is told about a user's jobs, where those do not say it."""
+    notify_key: SecretStr | None = None
+    """What requests are signed with. From the environment only. Without it, a key of its own in
+    ``notifications.key`` in the state directory."""
+    smtp: str | None = Field(None, pattern=r"^[A-Za-z0-9.-]+(:[0-9]{1,5})?$")
+    """``HOST`` or ``HOST:PORT`` of the server that takes mail. Without it, no mail is sent."""
+    smtp_tls: bool = False
+    """Encrypt the connection to it with STARTTLS."""
+    smtp_user: str | None = None
+    """Whom to sign in as there."""
+    smtp_password: SecretStr | None = None
+    """The password for that. From the environment only."""
+    mail_from: str | None = None
+    """The sender of mails. Without it, ``shockwave`` at the mail server's host."""
 
     @field_validator("policy")
     @classmethod
@@ -194,12 +260,17 @@ class ServeConfig(BaseModel):
                 if name in self.model_fields_set and getattr(self, name) is not None:
                     knows = self.site_options.node_source()
                     raise ValueError(f"{name} is not for this executor: {knows} knows its GPUs")
-        if not is_loopback(self.host) and self.token_hash is None:
+        if self.allow_users and os.geteuid() != 0 and self.socket_path.parent == self.state_dir:
             raise ValueError(
-                f"host {self.host!r} can be reached by others, so a token is required: "
-                "set SHOCKWAVE_TOKEN or token_sha256, or stay on 127.0.0.1"
+                "allow_users lets others in, but nobody else can reach a socket in the state "
+                "directory: set socket, for instance to /tmp/shockwave/shockwave.sock"
             )
         return self
+
+    @property
+    def socket_path(self) -> Path:
+        """The Unix socket that is the first door."""
+        return default_socket(self.state_dir) if self.socket is None else self.socket
 
     @property
     def discovers_nodes(self) -> bool:
@@ -216,7 +287,7 @@ class ServeConfig(BaseModel):
     @property
     def database(self) -> str:
         """The database's URL."""
-        return self.database_url or f"sqlite:///{self.state_dir / 'shockwave.db'}"
+        return self.database_url or f"sqlite:///{self.state_dir / DATABASE_FILE}"
 
     @property
     def cluster(self) -> Cluster:
@@ -236,7 +307,10 @@ class ServeConfig(BaseModel):
     @property
     def retries(self) -> Retries:
         return Retries(
-            self.most_crashes, self.first_back_off_seconds, self.longest_back_off_seconds
+            self.most_crashes,
+            self.first_back_off_seconds,
+            self.longest_back_off_seconds,
+            self.most_failed_starts,
         )
 
 
@@ -283,6 +357,11 @@ class Setting:
         return SecretStr in _types(self.field.annotation)
 
     @property
+    def is_table(self) -> bool:
+        """Whether it can only be written in a file."""
+        return get_origin(self.field.annotation) is dict
+
+    @property
     def kind(self) -> type:
         """The type of its values, as far as it matters to somebody who writes one."""
         known = {kind for kind in _types(self.field.annotation) if isinstance(kind, type)}
@@ -300,7 +379,7 @@ class Setting:
         value = self.field.default if is_fixed else None
         if isinstance(value, bool | float):
             return f"{value:g}" if isinstance(value, float) else str(value).lower()
-        return "" if value is None else str(value)
+        return "" if value in (None, ()) else str(value)
 
 
 def common_settings() -> Iterator[Setting]:

@@ -39,7 +39,9 @@ def settings_page() -> str:
 
 
 def _row(setting: Setting) -> str:
-    flags = "" if setting.is_secret else "<br>".join(f"`{flag}`" for flag in setting.flags)
+    has_flags = not (setting.is_secret or setting.is_table)
+    flags = "<br>".join(f"`{flag}`" for flag in setting.flags) if has_flags else ""
+    variable = "" if setting.is_table else f"`{setting.variable}`"
     default = f"`{setting.default}`" if setting.default else ""
     text = setting.description.replace("|", "\\|")
-    return f"| `{setting.name}` | {flags} | `{setting.variable}` | {default} | {text} |\n"
+    return f"| `{setting.name}` | {flags} | {variable} | {default} | {text} |\n"

@@ -183,14 +183,16 @@ class Store:
             row = connection.execute(sa.select(_jobs).where(condition)).one_or_none()
             return None if row is None else IndexedJob(*row)
 
-    def ids_of_name(self, name: str, limit: int = 10) -> list[str]:
-        """The latest jobs of that name, newest first."""
+    def ids_of_name(self, name: str, limit: int = 10, owner: str | None = None) -> list[str]:
+        """The latest jobs of that name, newest first; of the owner, if one is given."""
         wanted = (
             sa.select(_jobs.c.id)
             .where(_jobs.c.name == name)
             .order_by(_jobs.c.number.desc())
             .limit(limit)
         )
+        if owner is not None:
+            wanted = wanted.where(_jobs.c.owner == owner)
         with clear_errors(self.where), self._engine.connect() as connection:
             return list(connection.execute(wanted).scalars())
 
@@ -201,6 +203,7 @@ class Store:
         tenant: str | None,
         after: int,
         limit: int,
+        owner: str | None = None,
         group: str | None = None,
     ) -> list[JobFacts]:
         """Jobs that have ended, in order of submission from number ``after`` on."""
@@ -209,6 +212,8 @@ class Store:
             wanted = wanted.where(_jobs.c.state.in_(states))
         if tenant is not None:
             wanted = wanted.where(_jobs.c.tenant == tenant)
+        if owner is not None:
+            wanted = wanted.where(_jobs.c.owner == owner)
         if group is not None:
             wanted = wanted.where(_jobs.c.group_id == group)
         wanted = wanted.order_by(_jobs.c.number).limit(limit)

@@ -14,9 +14,11 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from shockwave.executors.live import EXECUTORS
+from shockwave.executors.local.accounts import Account
 from shockwave.model.command import Command
 from shockwave.model.errors import InputError, JournalError
 from shockwave.model.job import JobSpec
+from shockwave.model.words import count_of
 from shockwave.server.job_sections import check_for_executor
 from shockwave.server.records import Submission
 
@@ -35,15 +37,22 @@ def new_job_id(number: int) -> str:
     return f"j-{number:04d}-{''.join(secrets.choice(_ALPHABET) for _ in range(4))}"
 
 
-def checked(submission: Submission, *, gpus: int, executor: str) -> Submission:
-    """The submission as it will be stored, or :class:`InputError` if it could never run.
+def checked(
+    submission: Submission, *, gpus: int, executor: str, account: Account | None = None
+) -> Submission:
+    """The submission with its folder's full name, or :class:`InputError` if it could never run.
 
-    ``gpus`` are those of the cluster, ``executor`` what runs its jobs.
+    ``gpus`` are those of the cluster, ``executor`` what runs its jobs, ``account`` the user that
+    they run as, None for our own.
     """
     check_for_executor(submission.sections, EXECUTORS.load(executor))
+    if submission.gpus == 0 and not EXECUTORS.load(executor).runs_without_gpus:
+        raise InputError(
+            f"the {executor} executor runs jobs that need GPUs only", place="gpus", value=0
+        )
     if submission.gpus > gpus:
         raise InputError(
-            f"the cluster has {gpus} GPU slots, the job needs more at once",
+            f"the cluster has {count_of(gpus, 'GPU slot')}, the job needs more at once",
             place="gpus",
             value=submission.gpus,
         )
@@ -51,12 +60,24 @@ def checked(submission: Submission, *, gpus: int, executor: str) -> Submission:
         raise InputError("the program to run is empty", place="command")
     _check_environment(submission.env)
     _check_configurations(submission)
-    workdir = os.path.abspath(os.path.expanduser(submission.workdir))
-    if not os.path.isdir(workdir):
+    workdir = _absolute(submission.workdir, account)
+    # What another user has is not ours to look for, nor to tell others of.
+    if account is None and not os.path.isdir(workdir):
         raise InputError(
             "is not a folder on the scheduler's machine", place="workdir", value=workdir
         )
     return submission.model_copy(update={"workdir": workdir})
+
+
+def stored(submission: Submission) -> Submission:
+    """What the journal may keep of it: the names of its variables, and not their values."""
+    return submission.model_copy(update={"env": dict.fromkeys(submission.env, "")})
+
+
+def _absolute(workdir: str, account: Account | None) -> str:
+    if account is not None and (workdir == "~" or workdir.startswith("~/")):
+        workdir = account.home + workdir[1:]
+    return os.path.abspath(os.path.expanduser(workdir) if account is None else workdir)
 
 
 def _check_environment(environment: Mapping[str, str]) -> None:
@@ -89,7 +110,7 @@ def submission_of(job: str, text: str) -> Submission:
         raise JournalError(f"the submission of job {job} cannot be read: {problem}") from error
 
 
-def spec_of(job: str, arrival_seconds: float, submission: Submission) -> JobSpec:
+def spec_of(job: str, arrival_seconds: float, submission: Submission, owner: str = "") -> JobSpec:
     """What the scheduler may know about the job."""
     profile = submission.epoch_seconds
     return JobSpec(
@@ -101,9 +122,10 @@ def spec_of(job: str, arrival_seconds: float, submission: Submission) -> JobSpec
         epoch_seconds=tuple(profile.get(size, math.nan) for size in submission.batch_sizes),
         adaptation=submission.adaptation,
         model=submission.model,
-        tenant=submission.tenant,
+        tenant=submission.tenant or "default",
         weight=submission.weight,
         name=submission.name or "",
+        owner=owner,
         preemptible=submission.preemptible,
         time_limit_seconds=submission.time_limit,
         on_hang=submission.on_hang,
@@ -145,12 +167,15 @@ def _secret(path: Path) -> bytes:
     return secret
 
 
-def command_of(submission: Submission, token: str) -> Command:
+def command_of(
+    submission: Submission, *, environment: Mapping[str, str], workdir: str, token: str, user: str
+) -> Command:
     """What the executor starts for the job."""
     return Command(
         argv=tuple(submission.command),
-        workdir=submission.workdir,
-        env={**submission.env, "SHOCKWAVE_TOKEN": token},
+        workdir=workdir,
+        env={**environment, "SHOCKWAVE_TOKEN": token},
+        user=user,
         options={
             name: str(value)
             for section in submission.sections.values()  # one at most, the executor's

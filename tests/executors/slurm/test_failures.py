@@ -59,7 +59,7 @@ def test_a_copy_that_survives_its_node_does_no_harm(
 ) -> None:
     """Slurm calls the node down, but what ran there runs on, beside its second launch."""
     cluster = hasty_cluster
-    epochs = 60
+    epochs = 150  # it must last until the node is seen to be down
     commands = {"a": local.tiny(tmp_path, seconds=0.2, epochs=epochs, save_every=4)}
     with harness.executor(cluster, tmp_path, commands) as executor:
         watch = harness.watch(executor)

@@ -36,6 +36,8 @@ from shockwave.model.errors import ExecutorError
 from shockwave.model.events import (
     Event,
     JobFinished,
+    JobNoted,
+    JobRunning,
     JobStopped,
     Progressed,
     RegimeChanged,
@@ -118,6 +120,10 @@ class GangExecutor(LiveExecutor):
         """What became of nodes since the last time; told after what became of their gangs."""
         return []
 
+    def _note(self, gang: Gang) -> str:
+        """What the backend says of a gang that it keeps waiting or suspended; else empty."""
+        return ""
+
     def _living(self, job: LiveJob) -> list[Gang]:
         """Launches of a job before the present one of which something may live."""
         return []
@@ -158,7 +164,12 @@ class GangExecutor(LiveExecutor):
             job.refused = None
             if job.gang is not None:
                 gangs.append(job.gang)
-                job.gang.take_back_lease()
+                try:
+                    job.gang.take_back_lease()
+                except ExecutorError as error:
+                    if job.folder.user() is None:
+                        raise
+                    logger.warning("job %r is stopped by a signal alone: %s", job.spec.id, error)
 
         try:
             _for_each(handles.tolist(), take_back)
@@ -269,6 +280,9 @@ class GangExecutor(LiveExecutor):
         except BackendAway as error:
             job.refused = Ending(Outcome.KILLED, f"never started: {error}")
         except (ExecutorError, OSError) as error:
+            if job.folder.user() is not None:  # what a user does there must not stop the rest
+                job.refused = Ending(Outcome.CRASHED, f"its folder cannot be used: {error}")
+                return
             job.refused = Ending(Outcome.KILLED, f"never started: {error}")
             raise ExecutorError(f"job {start.order.job.id!r} was not started: {error}") from error
 
@@ -304,6 +318,7 @@ class GangExecutor(LiveExecutor):
                 self._kill_if_overdue(job, now)
                 if job.stop_asked is None:
                     job.read()
+                    events += self._condition(job, job.gang, until)
                     events += self._regimes(job, until)
                 return
             job.read()  # after its end, so this is all of it
@@ -322,6 +337,8 @@ class GangExecutor(LiveExecutor):
         ended = now if ending.time is None else ending.time
         job.close(ending)
         self._untold.append(job.row(ended))
+        if job.gang is not None and not job.confirmed and job.gang.is_up():
+            events.append(JobRunning(self._when(ended, until), job.spec.id))
         events += self._regimes(job, until)
         event = self._end_event(job, ending, ended, until)
         if event is not None:
@@ -330,6 +347,18 @@ class GangExecutor(LiveExecutor):
         job.idle_since = now
         if ending.outcome is Outcome.FINISHED:
             self._forget(job)
+
+    def _condition(self, job: LiveJob, gang: Gang, until: float) -> list[Event]:
+        """Whether it runs, and what the backend says of it, where that is news."""
+        events: list[Event] = []
+        if not job.confirmed and gang.is_up():
+            job.confirmed, job.note = True, ""
+            events.append(JobRunning(until, job.spec.id))
+        note = self._note(gang)
+        if note != job.note:
+            job.note = note
+            events.append(JobNoted(until, job.spec.id, note))
+        return events
 
     def _regimes(self, job: LiveJob, until: float) -> list[Event]:
         return [
@@ -350,7 +379,7 @@ class GangExecutor(LiveExecutor):
         reason = _REASONS[ending.outcome]
         if reason is StopReason.NOT_STARTED and job.adopted:
             reason = StopReason.KILLED  # the scheduler itself ended before it could start it
-        return JobStopped(time, job.spec.id, done, reason, detail)
+        return JobStopped(time, job.spec.id, done, reason, detail, ending.back_off_seconds)
 
     def _when(self, unix: float, until: float) -> float:
         return min(max(unix - self._origin, self._told_until), until)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -33,6 +34,15 @@ class JobFolder(JobPaths):
     def write_launch(self, record: LaunchRecord) -> None:
         path = self.launch_file(record.generation)
         self._write(path, lambda: record.write(path))
+
+    def user(self) -> int | None:
+        """Whose the folder is, where we are root and it is another's; None otherwise."""
+        if os.geteuid() != 0:
+            return None
+        try:
+            return self.path.stat(follow_symlinks=False).st_uid or None
+        except FileNotFoundError:
+            return None
 
     def has_ended(self, generation: int, part: int) -> bool:
         return self.exit_file(generation, part).exists()

@@ -57,8 +57,10 @@ class Start:
             self.generation,
             self.folder.path,
             self.settings.grace_seconds,
-            [len(slots) for _, slots in placement],
+            [len(slots) for _, slots in placement] or [1],  # without GPUs it is one process
         )
+        if not placement:
+            return [Part("", nodes[0])]
         return [Part(node, ranks) for (node, _), ranks in zip(placement, nodes, strict=True)]
 
     def write(self, parts: Sequence[Part], master_addr: str = "127.0.0.1") -> None:

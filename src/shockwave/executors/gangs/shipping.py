@@ -30,6 +30,7 @@ def ship_supervisor(root: Path) -> Path:
         return target
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.chmod(0o711)
         temporary = Path(tempfile.mkdtemp(prefix=".", dir=target.parent))
         try:
             temporary.chmod(0o755)
@@ -37,6 +38,8 @@ def ship_supervisor(root: Path) -> Path:
                 copy = temporary / file.relative_to(_PACKAGE.parent)
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, copy)
+            for path in temporary.rglob("*"):  # it may be another user who runs it
+                path.chmod(0o755 if path.is_dir() else 0o644)
             os.replace(temporary, target)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)

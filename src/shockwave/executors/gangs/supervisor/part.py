@@ -150,9 +150,9 @@ class Supervisor:
 
     def _take_slots(self) -> bool:
         """False if asked to stop before all slots were free."""
-        for path in sorted(self._mine.slot_locks):  # one order for all: no deadlock
-            descriptor = open_lock(Path(path))
-            self._locks.append(descriptor)
+        # One order for all, so that nobody waits for ever.
+        self._locks += [open_lock(Path(path)) for path in sorted(self._mine.slot_locks)]
+        for descriptor in self._locks[1:]:  # the first is held since before we were started
             while not try_lock(descriptor):
                 if self._must_end():
                     return False
@@ -180,7 +180,7 @@ class Supervisor:
             self._error = f"the working directory does not exist: {workdir}"
             return
         meeting = {names.MASTER_ADDR: self._order.master_addr, names.MASTER_PORT: str(port)}
-        base = {**os.environ, **self._order.env, **meeting}
+        base = {**names.base_environment(os.environ), **self._order.env, **meeting}
         for variables, device in zip(self._mine.ranks, self._devices(), strict=True):
             environment = {**base, **device, **variables}
             try:

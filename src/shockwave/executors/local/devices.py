@@ -1,0 +1,90 @@
+"""Which GPUs of this machine are ours to use, and what they are called.
+
+What the operator says comes first, then ``CUDA_VISIBLE_DEVICES`` of the scheduler itself: whoever
+started it with two GPUs of eight did not mean all eight. Then what NVIDIA's library or driver
+lists. Where there is nothing, slots are emulated.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from shockwave.executors.local import nvidia
+from shockwave.model.errors import InputError
+from shockwave.protocol.environment import DEVICES
+
+_DRIVER = "/proc/driver/nvidia/gpus"
+
+
+def parsed(text: str) -> tuple[str, ...]:
+    """The devices that a list names, up to the first that is none, as CUDA reads it.
+
+    >>> parsed("2, 3"), parsed("0,-1,1"), parsed("")
+    (('2', '3'), ('0',), ())
+    """
+    named: list[str] = []
+    for part in text.split(","):
+        name = part.strip()
+        if not name or name.startswith("-"):
+            break
+        named.append(name)
+    return tuple(named)
+
+
+def checked(text: str) -> tuple[str, ...]:
+    """The devices that an operator names. Raises :class:`ValueError` if that makes no sense."""
+    named = tuple(part.strip() for part in text.split(","))
+    if not all(named) or any(name.startswith("-") for name in named):
+        raise ValueError("expected GPUs by number or id, such as 2,3 or GPU-5a1f,GPU-77c0")
+    if len(set(named)) != len(named):
+        raise ValueError("names a GPU twice")
+    return named
+
+
+def named_devices(wanted: str | None, environment: Mapping[str, str]) -> tuple[str, ...] | None:
+    """What somebody said which GPUs to use; None if nobody did."""
+    if wanted is not None:
+        return checked(wanted)
+    given = environment.get(DEVICES)
+    return None if given is None else parsed(given)
+
+
+def usable_devices(
+    wanted: str | None = None, environment: Mapping[str, str] = os.environ
+) -> tuple[str, ...]:
+    """The GPUs to use, as ``CUDA_VISIBLE_DEVICES`` names them; none if there are none."""
+    named = named_devices(wanted, environment)
+    if named is not None:
+        return named
+    library = nvidia.open_library()
+    if library is not None:
+        return tuple(str(gpu.index) for gpu in library.gpus())
+    try:
+        return tuple(str(number) for number in range(len(os.listdir(_DRIVER))))
+    except OSError:
+        return ()
+
+
+def devices_of_slots(
+    slots: int, wanted: str | None = None, environment: Mapping[str, str] = os.environ
+) -> Sequence[str]:
+    """What ``CUDA_VISIBLE_DEVICES`` is on each slot.
+
+    Emulated slots are numbered, unless the scheduler itself was told to see no GPU. Raises
+    :class:`InputError` where fewer GPUs are named than there are slots.
+    """
+    named = named_devices(wanted, environment)
+    if named is None:
+        return [str(number) for number in range(slots)]
+    if not named:
+        return [""] * slots
+    if len(named) < slots:
+        source = "local_devices" if wanted is not None else DEVICES
+        raise InputError(
+            f"{source} names {len(named)} of them",
+            place="slots",
+            value=slots,
+            hint=f"Use --slots {len(named)}, or name more GPUs with --local-devices",
+        )
+    return named[:slots]
