@@ -90,6 +90,11 @@ def test_a_job_that_used_up_its_time_fails_with_the_reason_and_frees_its_gpus() 
     assert set(finished(events)) == {"b"}
 
 
+def test_who_needs_a_job_whose_time_is_over_fails_with_it() -> None:
+    events = run([job("a", 5000, time_limit_seconds=700.0), job("b", 100, after=("a",))])
+    assert failed(events).keys() == {"a", "b"}
+
+
 def test_only_time_with_gpus_counts_against_a_limit() -> None:
     limited = job("a", 900, time_limit_seconds=1300.0)
     others = [job(f"o{i}", 600, arrival=300.0) for i in range(4)]

@@ -75,6 +75,8 @@ class Intake:
             self._keep_limits(now)
             if round_starts and self._silence is not None:
                 self._look_for_silence(now, self._silence)
+        while ends := waiting_in_vain(self._state, now):  # which may let others wait in vain
+            self._log.emit(*ends)
         self._log.flush()
 
     def preempt(self, handles: Ints, time: float) -> None:
@@ -240,8 +242,6 @@ class Intake:
     # What cannot go on.
 
     def _keep_limits(self, now: float) -> None:
-        while ends := waiting_in_vain(self._state, now):  # which may let others wait in vain
-            self._log.emit(*ends)
         overdue, table = out_of_time(self._state, now), self._state.table
         for handle in overdue.tolist():
             spec = table.spec(handle)
