@@ -63,7 +63,10 @@ def test_a_first_start_without_its_backend_fails_in_one_line(
     assert "executor local cannot be reached: nobody answers at 10.0.0.1" in done.output
 
 
-def test_a_port_in_use_is_refused_and_leaves_nothing_running(tmp_path: Path) -> None:
+def test_a_port_in_use_is_refused_and_leaves_nothing_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOCKWAVE_TOKEN", "a token of an operator")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert f"127.0.0.1:{port}" in refused("serve", "--state-dir", "state", "--port", port)
