@@ -21,6 +21,7 @@ from shockwave.model.events import (
     JobCancelled,
     JobFailed,
     JobFinished,
+    JobRunning,
     JobStarted,
     JobStopped,
     NodeOccupied,
@@ -90,6 +91,7 @@ class ScriptedScheduler(Desk):
         assert placed, "there is no room for it"
         JobPaths.of(self.state_dir, facts.id).path.mkdir(parents=True, exist_ok=True)
         self._emit(JobStarted(self.now, facts.id, placed[facts.handle], facts.starts + 1))
+        self._emit(JobRunning(self.now, facts.id))
 
     def stop(self, job: str, reason: StopReason, detail: str = "") -> None:
         facts = self._facts(job)

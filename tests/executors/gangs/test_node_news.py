@@ -40,11 +40,17 @@ def test_a_node_that_the_backend_is_not_sure_of_stays_what_it_was() -> None:
 
 
 def test_a_node_that_is_down_or_withheld_or_not_there_any_more_is_gone() -> None:
-    down, withheld = (replace(IDLE, health=health) for health in (Health.DOWN, Health.WITHHELD))
-    for later in ([down], [withheld], []):
+    down, withheld = (
+        replace(IDLE, health=health, reason="new fans") for health in (Health.DOWN, Health.WITHHELD)
+    )
+    for later, told in (
+        ([down], NodeDown(2.0, "n0", "new fans")),
+        ([withheld], NodeDown(2.0, "n0", "new fans", withheld=True)),
+        ([], NodeDown(2.0, "n0")),
+    ):
         news = NodeNews()
         news.tell([IDLE], 1.0)
-        assert news.tell(later, 2.0) == [NodeDown(2.0, "n0")]
+        assert news.tell(later, 2.0) == [told]
         assert news.begin(later) == ()
         assert news.tell([IDLE], 3.0) == [NodeUp(3.0, NODE)]
 
@@ -72,3 +78,12 @@ def test_gpus_that_may_turn_out_to_be_ours_are_not_told_as_taken() -> None:
     news.tell([held(2)], 1.0)
     assert news.tell([held(3, settled=False)], 2.0) == []
     assert news.tell([held(1, settled=False)], 3.0) == [NodeOccupied(3.0, "n0", 1)]
+
+
+def test_whether_a_node_is_contested_is_told_when_it_changes() -> None:
+    news = NodeNews()
+    news.tell([IDLE], 1.0)
+    contested = replace(IDLE, contested=True)
+    assert news.tell([contested], 2.0) == [NodeOccupied(2.0, "n0", 0, contested=True)]
+    assert news.tell([contested], 3.0) == []
+    assert news.tell([IDLE], 4.0) == [NodeOccupied(4.0, "n0", 0)]

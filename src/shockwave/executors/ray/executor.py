@@ -172,7 +172,7 @@ class RayExecutor(RemoteExecutor):
     # Looking.
 
     def _take_look(self) -> Look:
-        return look(self.client)
+        return look(self.client, self._look.nodes)
 
     def _judge_gangs(self) -> None:
         ours = [gang for gang in self._gangs.values() if isinstance(gang, RayGang)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +23,11 @@ class Cause:
     started: bool  # else it failed before it could do anything
 
 
-def look(client: RayClient) -> Look:
-    """Raises :class:`BackendAway` if Ray does not answer."""
+def look(client: RayClient, known: Collection[str] = ()) -> Look:
+    """Nodes that live, and of those that were ``known`` also the dead: Ray lists these for ever.
+
+    Raises :class:`BackendAway` if Ray does not answer.
+    """
     answer = client.ask("look")
     gangs = {}
     for text, parts in answer["gangs"].items():
@@ -34,7 +37,7 @@ def look(client: RayClient) -> Look:
             gangs[name] = SeenGang(waits=waits, parts=frozenset(map(int, parts)))
     nodes = _by_name(answer["nodes"])
     for name, reason in answer["dead"].items():
-        if name not in nodes:
+        if name in known and name not in nodes:
             nodes[name] = SeenNode(Node(name, 0), "", Health.DOWN, reason=" ".join(reason.split()))
     return Look(nodes, gangs)
 
