@@ -199,7 +199,7 @@ class Intake:
         crashed = stop.reason is StopReason.CRASHED
         allowed = table.spec(handle).retries if crashed else None
         if self._retries.gives_up(tries, crashed=crashed, retries=allowed):
-            what = "kept crashing" if crashed else "cannot start"
+            what = ("kept crashing" if tries > 1 else "crashed") if crashed else "cannot start"
             self._log.emit(JobFailed(stop.time, stop.job, f"{what}: {stop.detail}"))
 
     def _take_kill(self, stop: JobStopped, row: int) -> None:
