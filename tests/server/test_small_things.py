@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.server.live import local_client
 from tests.server.scripted import ScriptedScheduler
+from tests.server.services import config, known, running, slow, submit, tiny, wait_for
 
 from shockwave.cli import queue, versions
 from shockwave.model.errors import JournalError
@@ -87,8 +88,27 @@ def test_a_watched_queue_is_plain_tables_for_a_program(
         except StopIteration:
             raise KeyboardInterrupt from None
 
-    monkeypatch.setattr(queue.time, "sleep", lambda _: None)
+    monkeypatch.setattr("shockwave.cli.queue.time.sleep", lambda _: None)
     queue._watch(table, 0.1)
     written = capsys.readouterr().out
     assert written.split() == ["first", "second"]
     assert "\x1b" not in written
+
+
+def test_a_job_that_waits_for_a_decision_says_when_that_will_be(tmp_path: Path) -> None:
+    with running(slow(tmp_path)) as service:
+        wait_for(lambda: service._now.loop.round > 0, "the first round to be over")
+        job = submit(service, tiny())
+        why = known(service, job).why
+        assert why.expected_start is not None
+        ahead = why.expected_start - service.origin_unix - service._clock.now()
+        assert 0 < ahead <= 3600.0
+
+
+def test_nothing_is_said_of_the_finish_of_a_job_that_nobody_knows_yet(tmp_path: Path) -> None:
+    with running(config(tmp_path, policy="shockwave", slots=1, stop_jobs=True)) as service:
+        unknown = submit(service, tiny(epochs=1, seconds=60.0))
+        profiled = submit(service, tiny(epochs=1, seconds=60.0, epoch_seconds={1: 60.0}))
+        wait_for(lambda: known(service, profiled).why.finish is not None, "a forecast")
+        wait_for(lambda: "not known before" in known(service, unknown).why.reason, "a decision")
+        assert known(service, unknown).why.finish_high is None

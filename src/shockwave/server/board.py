@@ -19,7 +19,7 @@ from shockwave.model.view import View
 from shockwave.policies.base import Decision
 from shockwave.predict.base import Forecast
 from shockwave.server import facts as facts_module
-from shockwave.server.describe import DecisionInForce, job_record
+from shockwave.server.describe import NEXT_ROUND, DecisionInForce, job_record
 from shockwave.server.facts import JobFacts
 from shockwave.server.groups import group_record
 from shockwave.server.projection import NodeFacts, Projection
@@ -58,6 +58,7 @@ class Board(Journal):
         self._records: dict[str, _Made] = {}  # of active jobs
         self._outage = ""
         self._decision: DecisionInForce | None = None
+        self.next_round_unix: float | None = None  # when it begins, as far as is known
 
     # Writing.
 
@@ -272,7 +273,11 @@ class Board(Journal):
         ):
             record = job_record(facts, decision, origin_unix, obstacle)
             made = self._records[facts.id] = _Made(facts, decision, obstacle, record)
-        return made.record
+        record = made.record
+        if facts.state == "waiting" and record.why.reason.endswith(NEXT_ROUND):
+            why = record.why.model_copy(update={"expected_start": self.next_round_unix})
+            return record.model_copy(update={"why": why})
+        return record
 
     def _obstacle(self, facts: JobFacts) -> str:
         """Why a job that waits cannot be started now, whatever is decided."""

@@ -17,6 +17,8 @@ from shockwave.predict.base import Forecast
 from shockwave.server.facts import JobFacts
 from shockwave.server.records import JobRecord, RoundRecord, WhyRecord
 
+NEXT_ROUND = "decided about in the next round"
+
 
 @dataclass(frozen=True)
 class DecisionInForce:
@@ -152,7 +154,7 @@ def _why_record(
         known = "the scheduler has just started" if decision is None else "it is new"
         verb = "runs" if facts.state == "running" else "waits"
         more = _remarks(facts) if facts.state == "running" else ""
-        return WhyRecord(reason=f"{verb}: {known}, and is decided about in the next round{more}")
+        return WhyRecord(reason=f"{verb}: {known}, and is {NEXT_ROUND}{more}")
     return _told(facts, decision, position, origin_unix)
 
 
