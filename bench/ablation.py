@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +29,7 @@ from shockwave.measure import fold_history, summarize
 from shockwave.measure.summary import aggregate
 from shockwave.model.cluster import Cluster
 from shockwave.model.job import TraceJob
+from shockwave.plan.stance import STANCES
 from shockwave.policies import registry as policies
 from shockwave.policies.base import Policy
 from shockwave.policies.shockwave import Settings, Shockwave
@@ -72,9 +72,24 @@ class Variant:
     predictor: str | None = None
 
 
-def changed(name: str, group: str = "without", **settings: float) -> Variant:
-    """The default policy with other settings."""
-    return Variant(name, group, lambda: Shockwave(replace(Settings(), **settings)))  # type: ignore[arg-type]
+def changed(name: str, group: str = "without", **settings: Any) -> Variant:
+    """The default policy with other settings; ``index_keep=1`` sets ``keep`` of the index."""
+    parts: dict[str, dict[str, Any]] = {}
+    for key, value in settings.items():
+        part, _, field = key.partition("_")
+        if part in ("index", "prices", "outlook", "reservations"):
+            parts.setdefault(part, {})[field] = value
+        else:
+            parts.setdefault("", {})[key] = value
+
+    def make() -> Policy:
+        whole = Settings()
+        chosen = {
+            part: replace(getattr(whole, part), **fields) for part, fields in parts.items() if part
+        }
+        return Shockwave(replace(whole, **chosen, **parts.get("", {})))
+
+    return Variant(name, group, make)
 
 
 def fed_by(predictor: str, label: str | None = None) -> Variant:
@@ -87,15 +102,16 @@ def other(policy: str) -> Variant:
 
 VARIANTS = (
     Variant("shockwave", "full", Shockwave),
-    changed("no urgent jobs", urgent_rounds=-math.inf),
-    changed("no booked jobs", booked_share=0.0),
-    changed("no static deadline", static_limit=math.inf),
-    changed("no egalitarian deadline", egalitarian_limit=math.inf),
-    changed("no caution", makespan_caution=0.0, deadline_caution=0.0, share_caution=0.0),
-    changed("no keeping of GPUs", keep_rounds=0.0, keep_share=0.0),
-    changed("no expected arrivals", arrivals_share=0.0),
-    changed("shortest time first", gang_exponent=0.0),
-    changed("least GPU-work first", gang_exponent=1.0),
+    changed("one stance: shortest first", stances=STANCES[:1]),
+    changed("one stance: all aims, careful", stances=STANCES[-1:]),
+    changed("two samples", samples=2, first_samples=1),
+    changed("no price of the makespan", prices_makespan=0.0),
+    changed("no price of being late", prices_late=0.0, prices_unfair=0.0),
+    changed("no price of crowds", prices_crowded=0.0),
+    changed("no keeping of GPUs", index_keep=1.0, index_keep_rounds=0.0),
+    changed("no expected arrivals", outlook_arrivals_share=0.0),
+    changed("shortest time first", index_gang_exponent=0.0),
+    changed("least GPU-work first", index_gang_exponent=1.0),
     fed_by("reactive"),
     fed_by("equal-shares"),
     fed_by("bayesian"),
@@ -107,8 +123,9 @@ VARIANTS = (
     other("srtf-oracle"),
 )
 CURVES = (
-    *(changed(f"urgent_share {v:g}", "curve", urgent_share=v) for v in (0.2, 0.3, 0.6, 0.8, 1.0)),
-    *(changed(f"makespan_slack {v:g}", "curve", makespan_slack=v) for v in (0.0, 0.01, 0.05, 0.1)),
+    *(changed(f"makespan price {v:g}", "curve", prices_makespan=v) for v in (1.0, 2.0, 8.0)),
+    *(changed(f"unfair price {v:g}", "curve", prices_unfair=v) for v in (0.0, 1.0, 4.0)),
+    *(changed(f"crowd price {v:g}", "curve", prices_crowded=v) for v in (0.25, 1.0)),
 )
 
 

@@ -3,12 +3,13 @@
     python bench/dispatch.py           # about three minutes; needs root and Slurm
     python bench/dispatch.py --single  # jobs of one GPU: all 500 start in one round
     python bench/dispatch.py --quick   # 8 nodes, 60 jobs, rounds of 10 seconds
+    python bench/dispatch.py --mode allocation  # inside of allocations that hold the nodes
 
 A real Slurm on loopback with emulated GPUs, a real scheduler, real (short) jobs. The work on a
 round is everything from looking at Slurm and at the jobs to the last order given: the first
 round starts hundreds of gangs, later ones replace those that have ended. The nodes share this
 machine with the scheduler and with Slurm's controller, and get what these leave of it.
-Prints a table and writes ``out/dispatch.json``.
+Prints a table and writes ``out/dispatch-MODE.json``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from shockwave.cli.journals import events_of
-from shockwave.model.events import Event, JobStarted, RoundDecided
+from shockwave.model.events import Event, JobStarted, RoundDecided, Starts
 from shockwave.server.config import ServeConfig
 from shockwave.server.records import Submission
 from shockwave.server.service import Service
@@ -47,6 +48,7 @@ class Size:
     jobs: int
     round_seconds: float
     gangs: tuple[int, ...] = GANGS
+    mode: str = "jobs"
 
 
 def submission(number: int, gpus: int, seconds: float) -> Submission:
@@ -66,6 +68,8 @@ def run(size: Size, folder: Path) -> list[Event]:
     config = ServeConfig(
         state_dir=folder / "state",
         executor="slurm",
+        site_options={"mode": size.mode},
+        starts=Starts.ROUNDS,
         round_seconds=size.round_seconds,
         restart_seconds=1.0,
         start_seconds=5 * size.round_seconds,
@@ -74,12 +78,14 @@ def run(size: Size, folder: Path) -> list[Event]:
     rng = np.random.default_rng(1)
     service = Service(config)
     service.start()
+    deadline = time.monotonic() + PATIENCE_SECONDS
     try:
+        while _gpus_to_use(service) < size.nodes * size.gpus and time.monotonic() < deadline:
+            time.sleep(0.2)  # allocations are being made
         for number in range(size.jobs):
             gpus = size.gangs[number % len(size.gangs)]
             seconds = size.round_seconds * rng.uniform(0.3, 2.0)
             service.desk.submit(submission(number, gpus, seconds), None)
-        deadline = time.monotonic() + PATIENCE_SECONDS
         while _waiting(service) and time.monotonic() < deadline:
             time.sleep(1.0)
     finally:
@@ -89,6 +95,10 @@ def run(size: Size, folder: Path) -> list[Event]:
 
 def _waiting(service: Service) -> bool:
     return bool(service.desk.jobs(states=["waiting"], tenant=None, after=None, limit=1)[0])
+
+
+def _gpus_to_use(service: Service) -> int:
+    return sum(node.gpus - node.gpus_others for node in service.desk.nodes())
 
 
 def measured(events: list[Event], round_seconds: float) -> list[dict[str, Any]]:
@@ -117,7 +127,7 @@ def measured(events: list[Event], round_seconds: float) -> list[dict[str, Any]]:
 def show(size: Size, rounds: list[dict[str, Any]]) -> None:
     title = (
         f"{size.nodes} nodes x {size.gpus} GPUs, {size.jobs} jobs, "
-        f"rounds of {size.round_seconds:g} s"
+        f"rounds of {size.round_seconds:g} s, mode {size.mode}"
     )
     table = Table(title=title, box=None)
     for header in ("round", "active", "started", "GPUs busy", "decision", "work", "of the round"):
@@ -136,12 +146,15 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--single", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("out"))
+    parser.add_argument("--share", action="store_true", help="nodes get their share of the machine")
+    parser.add_argument("--mode", choices=("jobs", "allocation"), default="jobs")
     chosen = parser.parse_args()
     problem = why_slurm_cannot_run()
     if problem is not None:
         print(f"Dispatch to Slurm is not measured: {problem}.")
         return
     size = Size(8, 8, 60, 10.0) if chosen.quick else Size(64, 8, 500, 30.0)
+    size = replace(size, mode=chosen.mode)
     if chosen.single:
         size = replace(size, gangs=(1,))
     with tempfile.TemporaryDirectory(prefix="slurm-") as name:
@@ -150,7 +163,7 @@ def main() -> None:
             folder / "c",
             nodes=size.nodes,
             gpus=size.gpus,
-            nodes_yield=True,
+            nodes_yield=not chosen.share,
             settings={"SchedulerParameters": BUSY},
         )
         with cluster:
@@ -158,7 +171,7 @@ def main() -> None:
             rounds = measured(run(size, folder), size.round_seconds)
     show(size, rounds)
     chosen.out.mkdir(exist_ok=True)
-    (chosen.out / "dispatch.json").write_text(json.dumps(rounds, indent=1))
+    (chosen.out / f"dispatch-{size.mode}.json").write_text(json.dumps(rounds, indent=1))
 
 
 if __name__ == "__main__":

@@ -223,13 +223,17 @@ class Reporters:
         self._stop.set()
 
 
+def last_round(connection: Connection) -> dict[str, Any]:
+    """Jobs may start before the first one."""
+    return connection.get("/api/v1/plan")["round"] or {"round": -1, "plan_seconds": 0.0}
+
+
 def load(server: Server, jobs: list[Any], seconds: float, rate: float, batch: int) -> Any:
     """The queue while reports come in: a page as ``queue`` shows it, and the whole list."""
     reporters = Reporters(server, jobs, rate, batch)
     thread = threading.Thread(target=in_threads, args=(REPORTERS, reporters.run))
     connection = server.client()
-    last = connection.get("/api/v1/plan")["round"]  # jobs may run before the first round
-    before = -1 if last is None else last["round"]
+    before = last_round(connection)["round"]
     page, whole = Timed(), Timed()
     start = time.perf_counter()
     thread.start()
@@ -243,7 +247,7 @@ def load(server: Server, jobs: list[Any], seconds: float, rate: float, batch: in
     reporters.stop()
     thread.join()
     elapsed = time.perf_counter() - start
-    after = connection.get("/api/v1/plan")["round"]
+    after = last_round(connection)
     return {
         "elapsed_seconds": elapsed,
         "reports_per_second": sum(reporters.taken) / elapsed,

@@ -5,6 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# Tests must hold on a busy machine: how long an example takes says nothing about the code.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 collect_ignore = ["server/tiny_job.py"]  # a program, not a module
 LONGEST = (

@@ -369,8 +369,10 @@ def test_no_gpu_idles_for_want_of_a_gang_that_cannot_be_placed(
     }
     gaps: list[float] = []
 
-    def assign(self: Assigner, chosen: Ints, view: View, decision: Decision) -> Orders:
-        orders = unwatched(self, chosen, view, decision)
+    def assign(
+        self: Assigner, chosen: Ints, view: View, decision: Decision, doubtful: Ints
+    ) -> Orders:
+        orders = unwatched(self, chosen, view, decision, doubtful)
         if not orders.complete:
             gaps.append(view.now)
             placer = run.loop.state.placer

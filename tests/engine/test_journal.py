@@ -52,6 +52,7 @@ floats = st.lists(seconds | st.just(math.nan), max_size=4).map(np.array)
 FIELDS: dict[str, st.SearchStrategy[object]] = {
     "float": seconds,
     "int": counts,
+    "bool": st.booleans(),
     "str": st.text(),
     "str | None": st.none() | st.text(),
     "float | None": maybe,

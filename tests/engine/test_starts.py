@@ -93,9 +93,9 @@ def test_preemption_waits_for_a_round() -> None:
     assert run.starts[:2] == [(0.0, "long"), (200.0, "short")]
     (stop,) = run.of(JobStopped)
     assert (stop.time, stop.job) == (200.0, "long")
-    seconds, job = run.starts[2]
-    assert job == "long"
-    assert seconds == pytest.approx(260.0)  # at once, when the short one is done
+    back = run.starts[2]
+    assert back[1] == "long"
+    assert back[0] == pytest.approx(260.0)  # as the short one ends
 
 
 def test_free_gpus_go_by_the_policys_order() -> None:

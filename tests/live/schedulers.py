@@ -16,8 +16,6 @@ from typing import Any
 
 from shockwave.cli.client import Client
 from shockwave.model.events import Event
-from shockwave.protocol.environment import DIRECTORY
-from shockwave.protocol.processes import environment_of, processes
 from shockwave.server.archive import Archive
 from shockwave.server.store import Store
 
@@ -77,7 +75,9 @@ class Scheduler:
             self._process.terminate()
             self._process.wait(60)
 
-    def submit(self, name: str, epochs: int, *, gpus: int = 1, epoch_seconds: float = 0.4) -> None:
+    def submit(
+        self, name: str, epochs: int, *, gpus: int = 1, epoch_seconds: float = 0.4, **more: Any
+    ) -> None:
         assert self._client is not None
         command = [
             sys.executable, str(JOB), "--epochs", str(epochs),
@@ -91,12 +91,20 @@ class Scheduler:
             "epochs": epochs,
             "adaptation": "gns",
             "batch_sizes": [32, 64, 128, 256],
+            **more,
         }
         self._client.post("jobs", body=body, headers={"Idempotency-Key": name})
 
     def jobs(self) -> list[dict[str, Any]]:
         assert self._client is not None
         return list(self._client.pages("jobs"))
+
+    def nodes(self) -> list[dict[str, Any]]:
+        assert self._client is not None
+        return list(self._client.get("nodes")["items"])
+
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")
 
     def wait_until_done(self) -> list[dict[str, Any]]:
         def done() -> list[dict[str, Any]] | None:
@@ -119,10 +127,17 @@ class Scheduler:
 
     def rank_processes(self) -> list[int]:
         """Process ids of everything that trains under this scheduler now."""
-        jobs = str(self.state / "jobs")
-        return [
-            pid for pid in processes() if environment_of(pid).get(DIRECTORY, "").startswith(jobs)
-        ]
+        found = []
+        for process in Path("/proc").iterdir():
+            if process.name.isdigit():
+                try:
+                    words = (process / "cmdline").read_bytes().split(b"\0")
+                    folder = (process / "environ").read_bytes()
+                except OSError:
+                    continue  # it has just ended
+                if str(JOB).encode() in words and str(self.state).encode() in folder:
+                    found.append(int(process.name))
+        return found
 
 
 def reports(folder: Path) -> dict[int, list[dict[str, Any]]]:

@@ -9,23 +9,8 @@ from shockwave.policies.base import Policy
 from shockwave.testing import PolicyContract
 
 
-class AgingContract(PolicyContract):
-    """What the default policy keeps: all but one."""
-
-    @pytest.mark.xfail(
-        strict=True,
-        reason="the horizon of the default policy has a slack of 2 % of the time since the run "
-        "began, and its static deadlines count all jobs ever seen",
-    )
-    @pytest.mark.parametrize("seed", range(6))
-    def test_a_workload_that_comes_a_year_later_is_scheduled_a_year_later(self, seed: int) -> None:
-        super().test_a_workload_that_comes_a_year_later_is_scheduled_a_year_later(seed)
-
-
 def contract(name: str) -> type[PolicyContract]:
-    base = AgingContract if name == "shockwave" else PolicyContract
-
-    class TestBuiltIn(base):  # type: ignore[misc, valid-type]
+    class TestBuiltIn(PolicyContract):
         def make(self) -> Policy:
             return registry.create(name)
 

@@ -114,7 +114,8 @@ def test_a_section_for_an_executor_goes_with_the_job_and_is_refused_by_another(
         submission = submitted(scheduler, parsed(shockwave(*arguments))["id"])
     options = {"partition": "gpu,debug", "constraint": "v100|a100"}
     assert submission.sections == {"slurm": options}
-    assert command_of(submission, "token").options == options
+    command = command_of(submission, environment={}, workdir="/", token="token", user="")
+    assert command.options == options
     (tmp_path / "other").mkdir()
     with client_of(ScriptedScheduler(tmp_path / "other")) as (shockwave, _):
         assert "slurm" in one_line(shockwave(*arguments), 2)
@@ -238,7 +239,7 @@ def test_status_and_why(shockwave: Shockwave, scheduler: ScriptedScheduler) -> N
     assert parsed(shockwave("status", "resnet", "--json"))["state"] == "running"
     scheduler.explain(bid=0.75, price=0.5, finish=200.0, fair_finish=100.0)
     shown = shockwave("why", "resnet").stdout
-    assert shown.startswith("runs: it bids 0.75, and a GPU-round costs 0.5 ([by others])\n")
+    assert shown.startswith("runs: it bids 0.75, and a GPU-round costs 0.5 ([by others])")
     assert "2.000 (egalitarian)" in shown
     scheduler.fail("resnet", "Traceback (most recent call last):", "[Errno 12] out of memory")
     shown = shockwave("why", "resnet").stdout

@@ -290,7 +290,9 @@ def test_a_state_directory_has_one_scheduler(tmp_path: Path) -> None:
 
     first, second = StateLock(tmp_path), StateLock(tmp_path)
     first.acquire()
-    with pytest.raises(InputError, match=rf"process {os.getpid()}\) uses this state directory"):
+    with pytest.raises(
+        InputError, match=rf"process {os.getpid()} on .*\) uses this state directory"
+    ):
         second.acquire()
     first.release()
     second.acquire()

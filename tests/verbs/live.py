@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import socket
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -13,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.server.live import listening
 from typer.testing import CliRunner, Result
 
 from shockwave.cli.journals import open_store
@@ -20,7 +19,6 @@ from shockwave.cli.main import app
 from shockwave.model.events import Event
 from shockwave.server.app import create_app
 from shockwave.server.config import ServeConfig, load_config
-from shockwave.server.listener import Listener
 from shockwave.server.records import JobRecord, Submission
 from shockwave.server.service import Service
 
@@ -73,17 +71,8 @@ class Shockwave:
 
 @contextmanager
 def command_line(service: Service) -> Iterator[Shockwave]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        server = Listener(create_app(service.desk, token_hash=None), port=port)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            wait_for(lambda: server.started, "the server to listen")
-            yield Shockwave(f"http://127.0.0.1:{port}")
-        finally:
-            server.should_exit = True
-            thread.join()
+    with listening(create_app(service.desk)) as url:
+        yield Shockwave(url)
 
 
 def script(text: str, *, epochs: int = 1, **fields: Any) -> Submission:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from tests.verbs.live import (
@@ -25,10 +26,13 @@ from shockwave.model.events import (
     JobStopped,
     RequeueRequested,
     StopReason,
+    job_of,
 )
 from shockwave.server.batches import Batch
 from shockwave.server.logs import Wanted, read_log
 from shockwave.server.requests import Action
+
+E = TypeVar("E", bound=Event)
 
 # A script without a session: it counts its steps in a file that outlives it.
 NINETY_STEPS = """
@@ -71,8 +75,8 @@ with open(os.path.join(os.environ["SHOCKWAVE_DIR"], name), "a") as file:
 """
 
 
-def of_job(events: list[Event], kind: type, job: str) -> list[Event]:
-    return [event for event in events if isinstance(event, kind) and event.job == job]  # type: ignore[attr-defined]
+def of_job(events: list[Event], kind: type[E], job: str) -> list[E]:
+    return [event for event in events if isinstance(event, kind) and job_of(event) == job]
 
 
 def test_a_plain_script_of_90_steps_runs_once_beside_jobs_that_would_preempt_it(
@@ -102,7 +106,7 @@ def test_the_same_script_is_preempted_if_it_says_that_it_may_be(tmp_path: Path) 
         short = submit(service, script("import time; time.sleep(0.5)"))
         until_over(service, short)
     stops = of_job(journal(tmp_path), JobStopped, long)
-    assert StopReason.PREEMPTED in {stop.reason for stop in stops}  # type: ignore[attr-defined]
+    assert StopReason.PREEMPTED in {stop.reason for stop in stops}
 
 
 def test_a_job_is_stopped_when_its_time_is_over(tmp_path: Path) -> None:

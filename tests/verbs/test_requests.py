@@ -5,7 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.verbs.live import journal, known, running, script, state_is, still, submit, wait_for
+from tests.verbs.live import (
+    config,
+    journal,
+    known,
+    running,
+    script,
+    state_is,
+    still,
+    submit,
+    wait_for,
+)
 
 from shockwave.model.errors import InputError
 from shockwave.model.events import JobSubmitted
@@ -21,7 +31,7 @@ COMMON = {"command": ["true"], "workdir": "/", "epochs": 3}
 
 def spec(service: Service, state_dir: Path, job: str) -> JobSpec:
     """What the scheduler believes, from its journal alone."""
-    state, _ = fold(service._store, None, service.origin_unix)
+    state, _ = fold(service._store, service._snapshots, service.origin_unix)
     handle = state.table.find(job)
     assert handle is not None
     return state.table.spec(handle)
@@ -51,10 +61,10 @@ def test_a_batch_with_one_bad_job_submits_none_and_names_it(tmp_path: Path) -> N
         with pytest.raises(InputError, match="2 GPU slots"):
             service.desk.submit_many(batch, None)
         batch = Batch(common=COMMON, jobs=[{}, {"gpus": "many"}])
-        with pytest.raises(InputError, match="job 2.*gpus"):
+        with pytest.raises(InputError, match=r"job 2.*gpus"):
             service.desk.submit_many(batch, None)
         batch = Batch(common=COMMON, jobs=[{}, {"after": ["nobody"]}])
-        with pytest.raises(InputError, match="after.*nobody"):
+        with pytest.raises(InputError, match=r"after.*nobody"):
             service.desk.submit_many(batch, None)
     assert not [event for event in journal(tmp_path) if isinstance(event, JobSubmitted)]
 
@@ -85,16 +95,18 @@ def test_actions_say_what_they_could_not_do(tmp_path: Path) -> None:
     with running(still(tmp_path)) as service:
         one, other = submit(service, script("")), submit(service, script(""))
         outcomes = service.desk.act(Action.REQUEUE, [one])
-        assert outcomes[0].problem == "it does not run"
+        assert outcomes[0].problem == "the job does not run"
         service.desk.act(Action.HOLD, [one, other])
         assert known(service, one).held
         assert "holds it back" in known(service, one).why.reason
-        assert service.desk.act(Action.HOLD, [one])[0].problem == "it is held already"
+        assert service.desk.act(Action.HOLD, [one])[0].problem == "the job is held already"
         service.desk.act(Action.RELEASE, [one])
         assert not known(service, one).held
         assert [o.problem for o in service.desk.act(Action.CANCEL, [one, other])] == [None, None]
         wait_for(state_is(service, other, "cancelled"), "the cancel")
-        assert "was cancelled already" in str(service.desk.act(Action.CANCEL, [other])[0].problem)
+        assert service.desk.act(Action.CANCEL, [other])[0].problem is None  # it is as wanted
+        held = service.desk.act(Action.HOLD, [other])[0]
+        assert held.problem == "the job was cancelled already"
 
 
 def test_a_waiting_job_can_be_changed_and_is_checked_as_a_new_one(tmp_path: Path) -> None:
@@ -114,8 +126,6 @@ def test_a_waiting_job_can_be_changed_and_is_checked_as_a_new_one(tmp_path: Path
 
 
 def test_a_running_job_keeps_its_gpus_but_may_weigh_more(tmp_path: Path) -> None:
-    from tests.verbs.live import config
-
     with running(config(tmp_path)) as service:
         job = submit(service, script("import time; time.sleep(60)"))
         wait_for(state_is(service, job, "running"), "its start")

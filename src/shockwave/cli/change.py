@@ -7,6 +7,7 @@ import sys
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from shockwave.cli.client import DEFAULT_URL, Client, JsonOption, TokenOption, UrlOption, print_json
 from shockwave.cli.console import console, errors, one_line_errors
@@ -183,7 +184,10 @@ def _tell(action: str, outcomes: list[Any]) -> None:
         console.print(f"{len(done)} jobs: each {_DONE[action]}")
     else:
         for outcome in done:
-            console.print(f"{outcome['id']}: {_DONE[action]}", markup=False)
+            is_over = outcome["state"] not in ACTIVE
+            said = outcome["state"] if is_over else _DONE[action]
+            console.print(f"{outcome['id']}: {said}", markup=False)
     for outcome in outcomes:
         if outcome["problem"]:
-            errors.print(f"{outcome['id']}: {outcome['problem']}", markup=False, soft_wrap=True)
+            said = f"[bold red]error:[/] {outcome['id']}: {escape(outcome['problem'])}"
+            errors.print(said, soft_wrap=True)

@@ -38,8 +38,8 @@ def leaderboard_page(
     )  # fmt: skip
     caption = (
         "Regret is a figure against that of the best policy which does not know the future: a "
-        "ratio, or percentage points for shares. Means over workloads with 95 % intervals; in "
-        "brackets the worst. Ordered by the mean of the ranks. Lower is better everywhere."
+        "ratio, or percentage points for shares. Means over workloads with 95 % intervals; below "
+        "them the worst. Ordered by the mean of the ranks. Lower is better everywhere."
     )
     return page(
         title,
@@ -63,7 +63,8 @@ def _table(ranked: Sequence[Ranked]) -> str:
                 continue
             worst = f"{measure.write_regret(place.worst)} {place.worst_family}"
             cells.append(
-                f"<td><b>{place.rank}</b> {escape(place.told(measure))} ({escape(worst)})</td>"
+                f"<td><b>{place.rank}.</b> {escape(place.told(measure))}"
+                f"<br><small>{escape(worst)}</small></td>"
             )
         name = escape(row.policy) + (" (knows the future)" if row.clairvoyant else "")
         rows.append(
@@ -71,6 +72,7 @@ def _table(ranked: Sequence[Ranked]) -> str:
             f"<td>{row.plan_seconds * 1000:.2f}</td></tr>"
         )
     return (
+        '<div style="overflow-x:auto">'
         f"<table><thead><tr><th>policy</th><th>mean rank</th>{heads}<th>ms a decision</th></tr>"
-        f"</thead><tbody>{''.join(rows)}</tbody></table>"
+        f"</thead><tbody>{''.join(rows)}</tbody></table></div>"
     )

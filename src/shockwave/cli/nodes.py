@@ -38,9 +38,13 @@ def nodes(
         shared = any(node["gpus_others"] for node in found)
         if shared:
             table.add_column("held by others", justify="right")
+        reasons = any(node.get("reason") for node in found)
+        if reasons:
+            table.add_column("reason", overflow="fold")
         for node in found:
             row = [escape(node["id"]), node["state"], str(node["gpus"]), str(node["gpus_busy"])]
-            table.add_row(*row, *([str(node["gpus_others"])] if shared else []))
+            others = [str(node["gpus_others"])] if shared else []
+            table.add_row(*row, *others, *([escape(node.get("reason", ""))] if reasons else []))
         console.print(table)
 
 

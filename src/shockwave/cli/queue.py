@@ -27,8 +27,12 @@ from shockwave.cli.queue_columns import chosen_columns, table_of
 from shockwave.model.errors import InputError
 
 SHOWN = 100
+_LONGEST_NAME = 25
 ACTIVE = ("waiting", "running")
-_STYLES = {"running": "green", "failed": "red", "finished": "dim", "cancelled": "dim"}
+_STYLES = {
+    "running": "green", "starting": "yellow", "suspended": "yellow", "failed": "red",
+    "finished": "dim", "cancelled": "dim",
+}  # fmt: skip
 
 
 def queue(
@@ -87,7 +91,9 @@ def queue(
             return queue_table(found, time.time(), swept)
 
         if as_json:
-            print_json([*(groups() if folded else ()), *jobs(limit)])
+            print_json(
+                list(client.pages("jobs", limit=limit, state=states, tenant=tenant, group=group))
+            )
             return
         shown = limit or SHOWN
         if watch:
@@ -136,11 +142,12 @@ def queue_table(
         table.add_row(*_group_row(group))
     for job in jobs:
         why = job["why"]
-        style = _STYLES.get(job["state"], "")
+        state = shown_state(job)
+        style = _STYLES.get(state, "")
         table.add_row(
             escape(job["id"]),
-            escape(job["name"]),
-            f"[{style}]{job['state']}[/]" if style else job["state"],
+            escape(short(job["name"])),
+            f"[{style}]{state}[/]" if style else state,
             str(job["gpus"]),
             progress(job),
             "-" if why["ftf"] is None else f"{why['ftf']:.2f}",
@@ -173,6 +180,28 @@ def _group_row(group: Mapping[str, Any]) -> list[str]:
         "-",
         escape(said),
     ]
+
+
+def shown_state(job: Mapping[str, Any]) -> str:
+    """A job that was ordered but is not seen to run is only starting.
+
+    >>> shown_state({"state": "running", "starting": True})
+    'starting'
+    """
+    if job["state"] == "running" and job.get("starting"):
+        return "starting"
+    if job["state"] == "running" and str(job.get("note", "")).startswith("suspended"):
+        return "suspended"
+    return str(job["state"])
+
+
+def short(name: str) -> str:
+    """A name that leaves room for the rest of the row; both of its ends tell names apart.
+
+    >>> short("resnet-18"), short("a-very-long-name-of-a-sweep-over-learning-rates-0042")
+    ('resnet-18', 'a-very-long-na…rates-0042')
+    """
+    return name if len(name) <= _LONGEST_NAME else f"{name[:14]}…{name[-10:]}"
 
 
 def progress(job: Mapping[str, Any]) -> str:

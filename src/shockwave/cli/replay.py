@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -13,6 +14,7 @@ from shockwave.cli.console import console, duration, note, one_line_errors
 from shockwave.cli.journals import events_of
 from shockwave.measure.replay import Figure, Replay
 from shockwave.measure.replay import replay as replay_events
+from shockwave.measure.replay_diff import Difference, SeenJob
 from shockwave.model.words import count_of
 
 _NAMES = {
@@ -41,6 +43,10 @@ def replay(
         float | None,
         typer.Option("--restart-seconds", "--restart", min=0.0, help="Default: as measured."),
     ] = None,
+    diff: Annotated[
+        bool,
+        typer.Option("--diff", help="Show the first round that was decided otherwise, and why."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
 ) -> None:
     """Re-run a live run in the simulator and compare makespan, JCT and fairness."""
@@ -56,6 +62,35 @@ def replay(
             f"A first start took {duration(result.run.restart_seconds)} on average until the job "
             "reported; epoch times are those of the live run."
         )
+        if diff:
+            _show_difference(result.difference)
+
+
+def _show_difference(found: Difference | None) -> None:
+    if found is None:
+        console.print("Every round that both decided on runs the same jobs in both.")
+        return
+    live, simulated = found.live, found.simulated
+    title = (
+        f"Round {live.round} is the first that differs, after {found.alike} alike: "
+        f"{live.gpus} GPUs live at {live.time:.1f} s, {simulated.gpus} simulated"
+    )
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for header in ("job", "live", "simulated"):
+        table.add_column(header)
+    for job in found.jobs:
+        table.add_row(job, _seen(live.jobs.get(job)), _seen(simulated.jobs.get(job)))
+    console.print(table)
+
+
+def _seen(job: SeenJob | None) -> str:
+    if job is None:
+        return "is not there"
+    verb = "runs" if job.runs else "waits"
+    return (
+        f"{verb}, {job.epochs_done:g} epochs in {duration(job.received_seconds)}, "
+        f"{job.restarts} restarts"
+    )
 
 
 def _table(result: Replay, journal: str) -> Table:
@@ -94,6 +129,7 @@ def _document(result: Replay) -> dict[str, object]:
         "round_seconds": result.run.settings.round_seconds,
         "restart_seconds": result.run.restart_seconds,
         "faults": len(result.run.faults),
+        "first_difference": None if result.difference is None else asdict(result.difference),
         "figures": {figure.name: _figure(figure) for figure in result.figures},
     }
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -19,6 +23,7 @@ from shockwave.model.errors import InputError, ShockwaveError
 from shockwave.model.job import Preemptible
 
 _INTERRUPTED = 130
+_GLANCE_SECONDS = 0.1
 _ANSWERS = {"c": "cancel", "d": "detach", "g": "go on"}
 
 
@@ -71,10 +76,12 @@ def follow(client: Client, job: str) -> int:
     """Prints what a job writes until it is over; the exit code of the job, or of the person."""
     output = _Output(client, job)
     output.start()
-    while output.is_alive():
-        try:
-            output.join()
-        except KeyboardInterrupt:
+    pressed = threading.Event()
+    with _on_interrupt(lambda *_: pressed.set()):
+        while not output.over.wait(_GLANCE_SECONDS):
+            if not pressed.is_set():
+                continue
+            pressed.clear()
             answer = output.while_silent(_ask)
             if answer == "cancel":
                 client.delete("jobs", job)
@@ -83,6 +90,7 @@ def follow(client: Client, job: str) -> int:
             if answer == "detach":
                 note(f"{job} goes on. What it writes: shockwave logs -f {job}")
                 return 0
+            note("Going on.")
     if output.problem is not None:
         raise output.problem
     return exit_code(until_over(lambda: client.get("jobs", job)))
@@ -96,6 +104,7 @@ class _Output(threading.Thread):
         self._chunks = client.stream("jobs", job, "logs", follow="true")
         self._speaking = threading.Lock()
         self.problem: ShockwaveError | None = None
+        self.over = threading.Event()
 
     def run(self) -> None:
         try:
@@ -107,6 +116,8 @@ class _Output(threading.Thread):
             self.problem = error
         except BrokenPipeError:  # the reader has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        finally:
+            self.over.set()
 
     def while_silent(self, act: Any) -> Any:
         with self._speaking:
@@ -118,14 +129,28 @@ def _ask() -> str:
     if not sys.stdin.isatty():
         return "detach"
     errors.print()
-    while True:
+    answer = None
+    while answer is None:
         try:
-            typed = errors.input("[bold]c[/]ancel the job, [bold]d[/]etach, or [bold]g[/]o on? ")
+            with _on_interrupt(signal.default_int_handler):
+                typed = errors.input("[bold]c[/]ancel it, [bold]d[/]etach, or [bold]g[/]o on? ")
         except (KeyboardInterrupt, EOFError):
             return "detach"
         answer = _ANSWERS.get(typed.strip().lower()[:1])
-        if answer is not None:
-            return answer
+    return answer
+
+
+@contextmanager
+def _on_interrupt(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """What Ctrl-C does meanwhile; elsewhere than in the main thread nothing can be set."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def exit_code(record: Any) -> int:

@@ -210,6 +210,8 @@ def submit(
             print_json(record)
             return
         console.print(record["id"], markup=False)
+        for warning in record["warnings"]:
+            note(f"{record['name']}: {warning}")
         note(
             f"{record['name']}: {record['state']}. What it waits for: shockwave why {record['id']}"
         )

@@ -62,21 +62,30 @@ class Assigner:
         self._cannot_fit = {handle for handle in waiting if not self._could_fit(handle)}
         return np.asarray(handles[~np.isin(handles, list(self._cannot_fit))])
 
-    def assign(self, chosen: Ints, view: View, decision: Decision) -> Orders:
-        """Orders for a round: exactly the chosen jobs run, as far as their nodes allow."""
+    def assign(self, chosen: Ints, view: View, decision: Decision, doubtful: Ints) -> Orders:
+        """Orders for a round: exactly the chosen jobs run, as far as their nodes allow.
+
+        The ``doubtful``, which the policy was not asked about, get what is left over.
+        """
         stopped, started, continuing = self._diff(chosen)
-        if len(stopped) == 0 and len(started) == 0:
+        if len(stopped) == 0 and len(started) == 0 and len(doubtful) == 0:
             return Orders(continuing=continuing)
         draft = _Draft(self._state, self._executor)
         held = draft.release(stopped.tolist())
         draft.place(started.tolist())
         if len(draft.placements) == len(started):
-            return Orders(stopped, draft.placements, continuing)
+            kept = draft.fill_up(doubtful.tolist(), held)
+            return Orders(
+                stopped[~np.isin(stopped, kept)],
+                draft.placements,
+                np.concatenate([continuing, kept]),
+            )
         unplaced = [handle for handle in started.tolist() if handle not in draft.placements]
         self._cannot_fit.update(handle for handle in unplaced if not self._could_fit(handle))
         left = draft.make_room(unplaced, chosen.tolist(), self._may_leave(continuing))
         unplaced = [handle for handle in unplaced if handle not in draft.placements]
-        kept = draft.fill_up([*unplaced, *_others(chosen, view, decision)], held)
+        others = _others(chosen, view, decision)
+        kept = draft.fill_up([*unplaced, *others, *doubtful.tolist()], held)
         return Orders(
             np.concatenate([stopped[~np.isin(stopped, kept)], left]),
             draft.placements,
@@ -84,11 +93,11 @@ class Assigner:
             complete=False,
         )
 
-    def fill(self, chosen: Ints, view: View, decision: Decision) -> Orders:
+    def fill(self, chosen: Ints, view: View, decision: Decision, doubtful: Ints) -> Orders:
         """Orders between rounds: whoever runs goes on, and free GPUs are used."""
         running = self._state.running()
         waiting = chosen[~np.isin(chosen, running)].tolist()
-        others = _others(chosen, view, decision)
+        others = [*_others(chosen, view, decision), *doubtful.tolist()]
         holders = set(running.tolist())
         draft = _Draft(self._state, self._executor)
         draft.fill_up([*waiting, *(handle for handle in others if handle not in holders)], {})

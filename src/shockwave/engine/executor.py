@@ -28,6 +28,7 @@ class Known:
     configuration: int  # of the present regime: a value, not an index
     productive_seconds: float
     held_seconds: float
+    confirmed: bool = False  # that its processes run was told
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ class Intake:
         others hold from nothing, so nothing is assumed.
         """
         for name, status in self._state.nodes.items():
-            if status.occupied:
+            if status.occupied or status.contested:
                 self._log.emit(NodeOccupied(now, name, 0))
         self._fits_backend = False
         self._fit_if_known(now)
@@ -157,7 +157,8 @@ class Intake:
                 self._node_down(event)
             case NodeOccupied():
                 status = self._state.nodes.get(event.node)
-                if status is not None and status.up and status.occupied != event.gpus:
+                told = status is not None and (status.occupied, status.contested)
+                if status is not None and status.up and told != (event.gpus, event.contested):
                     self._log.emit(event)
             case JobStopped():
                 self._take_stop(event)
@@ -193,8 +194,9 @@ class Intake:
             return
         wait = self._retries.back_off_seconds(tries)
         self._log.emit(replace(stop, back_off_seconds=wait))
-        if self._retries.gives_up(tries, table.spec(handle).retries):
-            crashed = stop.reason is StopReason.CRASHED
+        crashed = stop.reason is StopReason.CRASHED
+        allowed = table.spec(handle).retries if crashed else None
+        if self._retries.gives_up(tries, crashed=crashed, retries=allowed):
             what = "kept crashing" if crashed else "cannot start"
             self._log.emit(JobFailed(stop.time, stop.job, f"{what}: {stop.detail}"))
 

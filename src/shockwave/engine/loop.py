@@ -176,13 +176,13 @@ class RoundLoop:
         return True
 
     def _hold_round(self) -> bool:
-        eligible = self._eligible_jobs()
+        eligible, doubtful = self._eligible_jobs()
         if len(eligible) == 0 or self.state.placer.gpus == 0:
             return self._skip_idle()
         view = self._observe(eligible)
         forecast = self.predictor.forecast(view)
         decision, chosen, seconds = self._decide(view, forecast)
-        orders = self._assigner.assign(chosen, view, decision)
+        orders = self._assigner.assign(chosen, view, decision, doubtful)
         if not orders.complete:
             self._last = None  # whoever found no room is decided on again
         spanning = self._record_orders(orders)
@@ -206,29 +206,38 @@ class RoundLoop:
 
     def _fill_gaps(self) -> None:
         """Between rounds: free GPUs go to waiting jobs in the policy's order of preference."""
-        eligible = self._eligible_jobs()
+        eligible, doubtful = self._eligible_jobs()
         room, table = self.state.placer.room(), self.state.table
-        waiting = eligible[~np.isin(eligible, list(self.state.placer.held()))]
+        either = np.concatenate([eligible, doubtful])
+        waiting = either[~np.isin(either, list(self.state.placer.held()))]
         if len(waiting) == 0 or int(table.gpus[table.rows(waiting)].min()) > room:
             return
         view = self._observe(eligible)
         forecast = self.predictor.forecast(view)
         decision, chosen, _ = self._decide(view, forecast)
         self._last = None  # the next round is decided on its own
-        orders = self._assigner.fill(chosen, view, decision)
+        orders = self._assigner.fill(chosen, view, decision, doubtful)
         self._record_orders(orders)
         self._act(orders)
 
     # 2. Observe: freeze what a policy may see.
 
-    def _eligible_jobs(self) -> Ints:
+    def _eligible_jobs(self) -> tuple[Ints, Ints]:
+        """Jobs to decide on, and those that may have what these leave.
+
+        The latter could not be started the last time, and are not to keep a GPU from a job that
+        can. Where there is nobody else they are decided on like any other.
+        """
         self._seen = (self.state.version, self.now)
         eligible = self.state.table.needing_gpus(self.state.eligible(self.now))
         eligible = self._assigner.that_could_fit(eligible)
         if len(eligible) != self._eligible:  # a back-off ended: news that no event tells
             self._eligible = len(eligible)
             self._decided_version = -1
-        return eligible
+        doubtful = self.state.doubtful(eligible)
+        if not doubtful.any() or doubtful.all():
+            return eligible, eligible[:0]
+        return eligible[~doubtful], eligible[doubtful]
 
     def _observe(self, eligible: Ints) -> View:
         return self.state.table.view(
@@ -313,15 +322,15 @@ class RoundLoop:
         rows = table.rows(np.fromiter(placements, np.int64, len(placements)))
         columns = (
             table.starts, table.configuration, table.epochs_done, table.regime_start,
-            table.productive_seconds, table.received_seconds,
+            table.productive_seconds, table.received_seconds, table.confirmed,
         )  # fmt: skip
         facts = zip(*(column[rows].tolist() for column in columns), strict=True)
         launches = []
-        for (handle, placement), (attempt, index, epochs, regime, productive, held) in zip(
+        for (handle, placement), (attempt, index, epochs, regime, *rest) in zip(
             placements.items(), facts, strict=True
         ):
             spec = table.spec(handle)
-            known = Known(epochs, regime, spec.configurations[index], productive, held)
+            known = Known(epochs, regime, spec.configurations[index], *rest)
             launches.append(Launch(handle, spec, placement, attempt, known))
         return launches
 

@@ -96,4 +96,5 @@ def _placer(document: dict[str, Any], nodes: dict[str, NodeStatus]) -> Placer:
 
 def _finished_job(record: dict[str, Any]) -> FinishedJob:
     regimes = tuple((index, epochs) for index, epochs in record["regimes"])
-    return FinishedJob(spec_of_record(record["spec"]), record["kind"], regimes)
+    spec = spec_of_record(record["spec"])
+    return FinishedJob(spec, record["kind"], regimes, record["tenant"])

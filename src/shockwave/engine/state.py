@@ -47,7 +47,7 @@ from shockwave.model.events import (
     StopReason,
 )
 from shockwave.model.job import JobState
-from shockwave.model.view import Ints
+from shockwave.model.view import Bools, Ints
 from shockwave.predict.base import FinishedJob
 
 EXPERIENCE_KEPT = 2_000  # finished jobs that a predictor is taught after a restart
@@ -85,6 +85,7 @@ class NodeStatus:
     up: bool = False
     drained: bool = False
     occupied: int = 0  # GPUs that others hold
+    contested: bool = False  # others wait for what we would give up there
 
 
 class SchedulerState:
@@ -120,6 +121,10 @@ class SchedulerState:
             barred |= np.isin(active, waiting_for_others)
         barred |= self.table.beyond_group_limit(rows, barred)
         return np.asarray(active[~barred]) if barred.any() else active
+
+    def doubtful(self, handles: Ints) -> Bools:
+        """[handle] whether its last start came to nothing, and it has not run since."""
+        return np.asarray(self.table.failed_starts[self.table.rows(handles)] > 0)
 
     def running(self) -> Ints:
         active = self.table.active
@@ -189,12 +194,13 @@ class SchedulerState:
                 handle = self.table.submit(event.job)
                 self.dependencies.submitted(handle, event.job, self._is_active)
             case NodeUp():
-                self._node(event.node.id, node=event.node, up=True, occupied=0)
+                self._node(event.node.id, node=event.node, up=True, occupied=0, contested=False)
             case NodeDown():
-                self._node(event.node, up=False, occupied=0)
+                self._node(event.node, up=False, occupied=0, contested=False)
                 self.placer.release(self.placer.holders(event.node))
             case NodeOccupied():
-                self._node(event.node, occupied=event.gpus)
+                self._node(event.node, occupied=event.gpus, contested=event.contested)
+                self._mark_contested(self.placer.holders(event.node))
             case NodeDrained():
                 self._node(event.node, drained=True)
             case NodeResumed():
@@ -242,6 +248,7 @@ class SchedulerState:
                 table.started[row] = table.heard[row] = event.time
                 table.confirmed[row] = table.silent[row] = False
                 self.placer.claim(handle, event.placement)
+                self._mark_contested([handle])
                 return False
             case JobRunning():
                 table.confirmed[row] = True
@@ -269,6 +276,7 @@ class SchedulerState:
             case JobReleased():
                 table.held[row] = False
                 table.eligible_after[row] = 0.0
+                table.failed_starts[row] = 0
             case CancelRequested():
                 table.cancelling[row] = True
             case RequeueRequested():
@@ -314,6 +322,13 @@ class SchedulerState:
         self.active_at_decision = len(active)
         self.rounds_scheduled += event.rounds
 
+    def _mark_contested(self, handles: list[int]) -> None:
+        """Gangs that hold GPUs on a contested node."""
+        for handle in handles:
+            parts = self.placer.placement(handle)
+            contested = any(node in self.nodes and self.nodes[node].contested for node, _ in parts)
+            self.table.mark_contested(handle, contested)
+
     def _node(
         self,
         name: str,
@@ -322,6 +337,7 @@ class SchedulerState:
         up: bool | None = None,
         drained: bool | None = None,
         occupied: int | None = None,
+        contested: bool | None = None,
     ) -> None:
         """Changes what is said of a node; the placer has those that may be used."""
         before = self.nodes.get(name) or NodeStatus(Node(name, 0))
@@ -331,6 +347,7 @@ class SchedulerState:
             up=before.up if up is None else up,
             drained=before.drained if drained is None else drained,
             occupied=before.occupied if occupied is None else occupied,
+            contested=before.contested if contested is None else contested,
         )
         self.nodes[name] = after
         usable = after.up and not after.drained

@@ -26,7 +26,7 @@ _INTS = (
     "rounds_active", "starts", "crashes", "failed_starts", "preemptible", "group",
     "group_parallel", "kills",
 )  # fmt: skip
-_BOOLS = ("held", "cancelling", "requeueing", "confirmed", "silent")
+_BOOLS = ("held", "cancelling", "requeueing", "confirmed", "silent", "contested")
 _WIDE = {"profile": np.nan, "measured": np.nan, "closed_epochs": 0.0}
 _UNKNOWN = ("restart_seconds", "unsaved_seconds")  # nan until they were measured
 _PREEMPTIBLE = {choice: code for code, choice in enumerate(Preemptible)}
@@ -78,6 +78,7 @@ class JobTable:
     requeueing: Bools
     confirmed: Bools  # seen to run since its last start
     silent: Bools  # has said nothing for so long that it may hang
+    contested: Bools  # others would get the GPUs that it gives up
     profile: Floats
     measured: Floats
     closed_epochs: Floats
@@ -95,7 +96,7 @@ class JobTable:
         self.active: Ints = np.empty(0, dtype=np.int64)  # handles, in order of submission
         self._specs: list[JobSpec] = []  # by row
         self._compacted = False  # until then rows are handles
-        self._any_protected = False  # whether there was ever a job that may not be preempted
+        self._any_protected = False  # whether there was ever a job to be left where it is
         self._any_limited_group = False  # whether there was ever a group with a limit
         self.any_time_limit = False  # whether there was ever a job with one
         self._handles: dict[str, int] = {}  # of active jobs
@@ -257,10 +258,20 @@ class JobTable:
         """The whole history of a job whose epochs are all done."""
         row = self.row(handle)
         regimes = list(self._closed.get(handle, ()))
-        left = float(self.epochs[row] - self.regime_start[row])
+        declared, done = float(self.epochs[row]), float(self.epochs_done[row])
+        began = float(self.regime_start[row])
+        # What is done may be known to a fraction, or not at all; then it took what it said.
+        kept_word = abs(done - declared) <= 1.0 or done <= began
+        left = (declared if kept_word else done) - began
         if left > 0:
             regimes.append((int(self.configuration[row]), left))
-        return FinishedJob(self._specs[row], int(self.kind[row]), tuple(regimes))
+        kind, tenant = int(self.kind[row]), int(self.tenant[row])
+        return FinishedJob(self._specs[row], kind, tuple(regimes), tenant)
+
+    def mark_contested(self, handle: int, contested: bool) -> None:
+        """Others would get the GPUs that the job gives up, or would not any more."""
+        self.contested[self.row(handle)] = contested
+        self._any_protected |= contested
 
     # Limits.
 
@@ -306,7 +317,7 @@ class JobTable:
         unsaved = np.isnan(self.unsaved_seconds[rows])
         once_saved = self.preemptible[rows] == _WHEN_SAVED
         running = self.state[rows] == RUNNING
-        return np.asarray(running & (never | (once_saved & unsaved)))
+        return np.asarray(running & (never | (once_saved & unsaved) | self.contested[rows]))
 
     def view(
         self,
@@ -387,7 +398,7 @@ class JobTable:
         table.active = np.array(plain["active"], dtype=np.int64)
         table._specs = plain["specs"]
         table._compacted = plain["compacted"]
-        table._any_protected = bool(table.preemptible.any())
+        table._any_protected = bool(table.preemptible.any() or table.contested.any())
         table._any_limited_group = bool((table.group_parallel > 0).any())
         table.any_time_limit = bool((table.time_limit[: len(table._specs)] < np.inf).any())
         table._groups = {group: number for number, group in enumerate(plain["groups"])}

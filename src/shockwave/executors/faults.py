@@ -54,6 +54,7 @@ class NodeOccupation(Fault):
 
     node: str
     gpus: int
+    contested: bool = False  # others would get what a gang gives up there
 
 
 @dataclass(frozen=True, slots=True)

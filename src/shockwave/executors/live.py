@@ -17,6 +17,7 @@ from shockwave.engine.executor import Executor
 from shockwave.executors import options
 from shockwave.model.cluster import Node
 from shockwave.model.command import Command
+from shockwave.model.job import JobSpec
 from shockwave.model.registry import Registry
 
 Kind = TypeVar("Kind", bound=options.SiteOptions)
@@ -66,6 +67,13 @@ class LiveExecutor(Executor):
     @abstractmethod
     def nodes(self) -> tuple[Node, ...] | None:
         """The nodes that are up now; None while the backend does not answer."""
+
+    def check(self, job: JobSpec, command: Command) -> list[str]:
+        """Before a job is queued: what may keep it from starting. Called from any thread.
+
+        Raises :class:`~shockwave.model.errors.InputError` if it could never start here.
+        """
+        return []
 
     @abstractmethod
     def shutdown(self, stop_jobs: bool) -> None:

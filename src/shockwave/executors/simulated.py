@@ -257,7 +257,7 @@ class SimulatedExecutor(Executor):
             case NodeRecovery():
                 events.append(NodeUp(self.now, fault.node))
             case NodeOccupation():
-                events.append(NodeOccupied(self.now, fault.node, fault.gpus))
+                events.append(NodeOccupied(self.now, fault.node, fault.gpus, fault.contested))
             case JobCrash():
                 crashed = self._handles.get(fault.job)
                 if crashed is not None and crashed in self._running:

@@ -131,10 +131,13 @@ def active_at(history: RunHistory, times: Floats) -> Ints:
 
 
 def active_at_round_starts(history: RunHistory) -> tuple[Floats, Ints]:
-    """The starts of all rounds up to the last job's end, and the active jobs at each."""
+    """The starts of rounds from the first job's arrival to the last one's end, and the active
+    jobs at each. A part of a long run has no rounds before it."""
     round_seconds = history.settings.round_seconds
+    first = float(history.jobs.arrival.min()) if len(history.jobs) else 0.0
     last = float(history.jobs.end.max()) if len(history.jobs) else 0.0
-    starts = np.arange(int(last // round_seconds) + 2, dtype=np.float64) * round_seconds
+    numbers = np.arange(int(first // round_seconds), int(last // round_seconds) + 2)
+    starts = numbers.astype(np.float64) * round_seconds
     return starts, active_at(history, starts)
 
 

@@ -9,8 +9,8 @@ the run itself: what is compared is the schedule and its costs, not a forecast o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 import numpy as np
@@ -27,6 +27,7 @@ from shockwave.executors.simulation import TraceTruth, by_arrival, run_simulatio
 from shockwave.measure.fold import fold_history
 from shockwave.measure.history import RunHistory
 from shockwave.measure.metrics import METRICS
+from shockwave.measure.replay_diff import Difference, first_difference
 from shockwave.model.cluster import Node
 from shockwave.model.errors import InputError, JournalError
 from shockwave.model.events import (
@@ -109,6 +110,7 @@ class Replay:
     predictor: str
     live: RunHistory
     simulated: RunHistory
+    difference: Difference | None  # the first round that was decided otherwise
 
     @property
     def figures(self) -> tuple[Figure, ...]:
@@ -149,7 +151,32 @@ def replay(
     )
     kept = {job.spec.id for job in run.jobs}
     live = [event for event in recorded if job_of(event) is None or job_of(event) in kept]
-    return Replay(run, chosen.name, feeding, fold_history(live), fold_history(simulated))
+    return Replay(
+        run,
+        chosen.name,
+        feeding,
+        fold_history(live),
+        fold_history(simulated),
+        first_difference(_only(kept, recorded), simulated),
+    )
+
+
+def _only(kept: set[str], events: Iterable[Event]) -> Iterator[Event]:
+    """Without the jobs that are not replayed; columns go by the handles that are left."""
+    handles: dict[int, int] = {}
+    submitted = 0
+    for event in events:
+        if isinstance(event, JobSubmitted):
+            if event.job.id in kept:
+                handles[submitted] = len(handles)
+            submitted += 1
+        if isinstance(event, Progressed):
+            mine = np.isin(event.handle, list(handles))
+            some = event.only(mine)
+            renamed = np.array([handles[h] for h in some.handle.tolist()], dtype=np.int64)
+            yield replace(some, handle=renamed)
+        elif job_of(event) is None or job_of(event) in kept:
+            yield event
 
 
 @dataclass
@@ -276,7 +303,9 @@ class _Recorder:
             case NodeResumed():
                 self.faults.append(NodeRecovery(event.time, self.nodes[event.node]))
             case NodeOccupied():
-                self.faults.append(NodeOccupation(event.time, event.node, event.gpus))
+                self.faults.append(
+                    NodeOccupation(event.time, event.node, event.gpus, event.contested)
+                )
             case SettingsChanged():
                 pass  # simulated with the settings of the beginning
             case RunStarted() | RunEnded() | RoundDecided() | JobStarted() | JobRunning():

@@ -305,20 +305,23 @@ class NodeDown:
     time: float
     node: str
     reason: str = ""
+    withheld: bool = False  # somebody drained it in the backend: it works, but is not to be used
 
 
 @dataclass(frozen=True, slots=True)
 class NodeOccupied:
     """Others hold ``gpus`` GPUs of a node from now on; 0 when they gave all of them back.
 
-    They are not ours to use until then. A node that goes down is forgotten with its
-    occupants.
+    They are not ours to use until then. While the node is ``contested``, whatever we give up
+    there may go to others who wait for it, so the gangs on it are left where they are. A node
+    that goes down is forgotten with its occupants.
     """
 
     kind: ClassVar[str] = "node-occupied"
     time: float
     node: str
     gpus: int
+    contested: bool = False
 
 
 @dataclass(frozen=True, slots=True)

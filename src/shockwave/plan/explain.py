@@ -15,7 +15,8 @@ class Explanation:
 
     ``bid`` is what the job offers for one GPU-round and ``price`` what one costs: a job
     runs when its bid is at least the price (and its gang fits). Times are seconds since
-    the run began; the interval of the predicted finish covers 80 %.
+    the run began; start and finish are medians, and the intervals around them are meant to
+    hold the truth in 80 % of all cases.
     """
 
     price: float
@@ -26,6 +27,10 @@ class Explanation:
     finish_high: Floats
     fair_finish: Floats
     note: tuple[str, ...] | None = None  # what else decided, in a few words; "" for nothing
+    start_low: Floats | None = None
+    start_high: Floats | None = None
+    bid_fairness: Floats | None = None  # what fairness adds to the bid, included in it
+    bid_end: Floats | None = None  # what the common end adds to the bid, included in it
 
 
 def first_bids(values: Floats, gpus: Ints) -> Floats:

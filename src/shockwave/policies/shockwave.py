@@ -1,29 +1,29 @@
-"""Shockwave, the default: every round an auction, bids from predicted futures.
+"""Shockwave, the default: every round an auction, bids from sampled joint futures.
 
 A job bids what a GPU-round of its own is worth: the shorter its remaining work, the more,
-because that brings an end closer. Three needs raise a bid above all such differences: a job
-must run because it is about to delay the end of the whole workload or to miss its fair
-finish; it is urgent because it can still be on time but not for long; or its deadline
-collides with others' and it has to start early. docs/planner.md has the equations, and what
-each ingredient is worth.
+because that brings an end closer; and more still where its fair finish or the end of the whole
+workload is at stake. How much those count is decided by looking ahead: several stances are
+rolled forward through sampled futures of all jobs, expected arrivals included, and the one
+whose futures are best decides this round. docs/planner.md has the equations, and what each
+ingredient is worth.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
-from shockwave.model.view import Floats, Ints, View
-from shockwave.plan.arrivals import ArrivalHabits, ExpectedArrivals
-from shockwave.plan.bids import WORDS, Need, auction_gap, bids, price_of_round
-from shockwave.plan.booking import overbooked
-from shockwave.plan.contention import Crowd, fair_by_crowd, fluid_finishes
+from shockwave.model.view import Bools, Floats, Ints, View
 from shockwave.plan.explain import Explanation
-from shockwave.plan.rundown import expected_waits
-from shockwave.plan.sharing import FairCluster
-from shockwave.plan.targets import Workload
+from shockwave.plan.futures import Futures
+from shockwave.plan.outcome import Prices, costs
+from shockwave.plan.outlook import Outlook, OutlookSettings
+from shockwave.plan.promises import TAIL, Intervals, Promises, Told
+from shockwave.plan.reservation import ReservationRules
+from shockwave.plan.rollout import Outcome, roll
+from shockwave.plan.stance import STANCES, Index, IndexSettings, Singles, Stance, Worth
 from shockwave.policies.base import Decision, Policy
 from shockwave.policies.fill import fill, largest_first
 from shockwave.predict.base import Forecast
@@ -33,219 +33,167 @@ from shockwave.predict.base import Forecast
 class Settings:
     """One set for every workload. Limits aim a little below the fairness of 1.05 reported."""
 
-    static_limit: float = 1.0  # of arrival + X * jobs / M
-    crowd_limit: float = 1.045  # of X * mean active jobs / M
-    egalitarian_limit: float = 1.4  # of the finish in an equally shared cluster
-    makespan_slack: float = 0.02  # over the lower bound of the jobs seen so far
-    overhead_rounds: float = 0.5  # that a job takes on top of its work: its last, half used
-    must_run_rounds: float = 2.0  # slack below which a job must run
-    urgent_rounds: float = 12.0  # slack below which a job that can be on time is urgent
-    urgent_share: float = 0.4  # longer jobs than this share of the horizon are not
-    booked_share: float = 0.6  # of the horizon is watched for colliding deadlines
-    keep_rounds: float = 2.0  # slack by which a running job goes before a waiting one
-    keep_share: float = 0.5  # ... and the part of its remaining work that it is held to have
-    arrivals_share: float = 0.5  # arrivals go on for this part of the time they have lasted
-    gang_exponent: float = 0.5  # 0: shortest time first, 1: least GPU-work first
-    quantiles: tuple[float, float] = (0.05, 0.95)  # of the remaining time: best and worst case
-    makespan_caution: float = 1.0  # where between mean and worst case: for the common end
-    deadline_caution: float = 0.5  # ... for fair deadlines
-    share_caution: float = 0.5  # ... between mean and best case: for the fair share itself
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """What is predicted of every job, and what it is held against. Seconds from now."""
-
-    remaining: Floats
-    best: Floats
-    worst: Floats
-    total: Floats  # exclusive runtime X
-    horizon: float  # when all jobs should have ended
-    fair_finish: Floats  # in an equally shared cluster
-    deadline: Floats  # the strictest of the hard ones, the horizon included
-    on_time: Floats  # latest finish that is fair given how crowded the cluster is
+    outlook: OutlookSettings = field(default_factory=OutlookSettings)
+    samples: int = 6  # joint futures, fewer where jobs are so many that each is an average
+    most_cells: int = 60_000  # samples x jobs x stances that are rolled forward at once
+    first_samples: int = 2  # on which all stances are tried
+    finalists: int = 4  # that are tried on the others
+    steps: int = 48
+    choose_every: int = 2  # decisions; the index itself follows every round
+    tell_every: int = 8  # decisions; so often what would be told is checked against the truth
+    index: IndexSettings = field(default_factory=IndexSettings)
+    prices: Prices = field(default_factory=Prices)
+    reservations: ReservationRules = field(default_factory=ReservationRules)
+    stances: tuple[Stance, ...] = STANCES
 
 
 class Shockwave(Policy):
-    """Sells each round to the jobs whose predicted future needs it most."""
+    """Sells each round to the jobs whose sampled futures gain most by it."""
 
     name: ClassVar[str] = "shockwave"
     predictor: ClassVar[str] = "restatement"
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
-        self._workload = Workload()
-        self._fair_cluster = FairCluster()
-        self._habits = ArrivalHabits(self.settings.arrivals_share)
+        self._outlook = Outlook(self.settings.outlook, self.settings.reservations)
+        self._stance = 0
+        self._promises = Promises()
+        self._decisions = 0
+        self._present = np.empty(0, dtype=np.int64)  # handles at the last decision
 
     def decide(self, view: View, forecast: Forecast) -> Decision:
-        outlook = self._look_ahead(view, forecast)
-        slack = self._slack(outlook)
-        need = self._needs(view, outlook, slack)
-        bid = bids(need, self._worth(view, outlook, slack, need))
+        futures = self._outlook.futures(view, forecast, self._samples(view))
+        worth = self._worth(futures)
+        if int(view.gpus.sum()) > view.gpus_total and self._is_time_to_choose(view):
+            self._stance = self._choose(view, futures, worth.total[:, 0, : len(view)])
+            earlier = self._reserve_earlier(futures)
+            if earlier is not futures:
+                futures, worth = earlier, self._worth(earlier)
+        stance = self._stance
+        bid = worth.total[stance, 0, : len(view)].astype(np.float64)
         run = fill(largest_first(bid), view.gpus, view.gpus_total)
-        sold = np.zeros(len(view), dtype=np.bool_)
-        sold[run] = True
-        price = price_of_round(bid, sold)
+        price = float(np.delete(bid, run).max(initial=0.0))
+        self._check_promises(view, futures, run)
         return Decision(
             run,
-            welfare=float((bid * view.gpus)[sold].sum()),
-            gap=auction_gap(bid, view.gpus, sold, view.gpus_total),
-            price=price,
+            price=price * view.round_seconds,
             priority=bid,
-            explain=lambda: self._explain(view, outlook, slack, need, bid, price),
+            explain=lambda: self._explain(view, futures, worth, stance, run),
         )
 
-    # What to expect.
+    def _is_time_to_choose(self, view: View) -> bool:
+        return view.changed and self._decisions % self.settings.choose_every == 0
 
-    def _look_ahead(self, view: View, forecast: Forecast) -> Outlook:
-        s, now = self.settings, view.now
-        remaining = forecast.remaining_seconds
-        best, worst = (forecast.quantile(q) for q in s.quantiles)
-        best, worst = np.minimum(best, remaining), np.maximum(worst, remaining)
-        total = view.productive_seconds + remaining
-        self._workload.update(view, total)
-        horizon = self._horizon(view, remaining)
-        coming = self._habits.expect(
-            now,
-            self._workload.arrival,
-            self._workload.gpus,
-            self._workload.total_seconds,
-            gpus_total=view.gpus_total,
-            round_seconds=view.round_seconds,
-            horizon_seconds=horizon,
+    def _samples(self, view: View) -> int:
+        """Work is counted, not seconds: the same view always gets the same samples."""
+        s = self.settings
+        return min(s.samples, max(s.most_cells // (s.finalists * len(view)), 2))
+
+    def _worth(self, futures: Futures) -> Worth:
+        """[stance, 1, job] what the coming round is worth."""
+        index = Index(futures, self.settings.stances, self.settings.index)
+        return index.at(0.0, np.zeros((1, 1, 1), dtype=np.float32), futures.running[None, None])
+
+    def _reserve_earlier(self, futures: Futures) -> Futures:
+        """Lets a wide gang start now instead of when it must, if the samples are better so."""
+        waiting = np.flatnonzero(futures.may_start)
+        if not len(waiting):
+            return futures
+        gang = int(waiting[np.argmin(futures.reserved[waiting])])
+        sooner = futures.reserving(gang)
+        stance = (self.settings.stances[self._stance],)
+        now, later = (self._roll(future, stance) for future in (sooner, futures))
+        better = costs(
+            futures, now.beside(later), self.settings.prices, self.settings.outlook.crowd_limit
         )
-        fair = self._fair_cluster.finish_times(view, total)
-        share = total - s.share_caution * (remaining - best)
-        static = self._static_finish(view, share, coming)
-        egalitarian = view.arrival + s.egalitarian_limit * (fair - view.arrival)
-        return Outlook(
-            remaining=remaining,
-            best=best,
-            worst=worst,
-            total=total,
-            horizon=horizon,
-            fair_finish=fair - now,
-            deadline=np.minimum(np.minimum(static, egalitarian) - now, horizon),
-            on_time=self._on_time(view, remaining, total, coming, horizon),
-        )
+        return sooner if better[0] < better[1] else futures
 
-    def _horizon(self, view: View, remaining: Floats) -> float:
-        """When all should have ended: what the lower bound allows or the work left needs.
+    def _choose(self, view: View, futures: Futures, bids: Singles) -> int:
+        """The stance whose sampled futures cost least.
 
-        Never the longest job: whenever that one slips, it would relax the end for all.
+        All stances are tried on a few samples, the best of them on the others.
         """
-        bound = self._workload.makespan_bound(view.gpus_total)
-        bound *= 1 + self.settings.makespan_slack
-        work = view.gpus * (remaining + self._overhead(view))
-        return max(bound - view.now, float(work.sum()) / view.gpus_total)
+        s = self.settings
+        choices = {fill(largest_first(bid), view.gpus, view.gpus_total).tobytes() for bid in bids}
+        if len(choices) == 1:
+            return self._stance
+        few = max(min(s.first_samples, futures.samples - 1), 1)
+        first = futures.only(slice(0, few))
+        total = few * self._costs(first, self._roll(first, s.stances))
+        best = np.argsort(total, kind="stable")[: s.finalists]
+        finalists = tuple(s.stances[position] for position in best.tolist())
+        rest = futures.only(slice(few, None))
+        final = total[best] + rest.samples * self._costs(rest, self._roll(rest, finalists))
+        return int(best[np.argmin(final)])
 
-    def _overhead(self, view: View) -> float:
-        return self.settings.overhead_rounds * view.round_seconds
+    def _costs(self, futures: Futures, outcome: Outcome) -> Floats:
+        return costs(futures, outcome, self.settings.prices, self.settings.outlook.crowd_limit)
 
-    def _static_finish(self, view: View, total: Floats, coming: ExpectedArrivals) -> Floats:
-        jobs = self._workload.jobs + len(coming)
-        contention = max(1.0, jobs / view.gpus_total)
-        return view.arrival + self.settings.static_limit * total * contention
+    def _roll(self, futures: Futures, stances: tuple[Stance, ...]) -> Outcome:
+        return roll(futures, Index(futures, stances, self.settings.index), self.settings.steps)
 
-    def _on_time(
-        self,
-        view: View,
-        remaining: Floats,
-        total: Floats,
-        coming: ExpectedArrivals,
-        horizon: float,
-    ) -> Floats:
-        overhead = self._overhead(view)
-        crowd = Crowd.of(
-            view.elapsed,
-            view.gpus.astype(np.float64),
-            remaining,
-            total,
-            view.active_integral,
-            view.rounds_active.astype(np.float64),
-            coming,
-        )
-        work = float((crowd.gpus * (crowd.remaining + overhead)).sum())
-        latest = fair_by_crowd(
-            crowd,
-            fluid_finishes(crowd, overhead, view.gpus_total),
-            slack=self.settings.crowd_limit,
-            gpus_total=view.gpus_total,
-            round_seconds=view.round_seconds,
-            horizon_seconds=max(work / view.gpus_total, horizon),
-        )
-        return latest[: len(view)]
+    # What people are told.
 
-    # What to bid.
+    def _foretell(
+        self, view: View, futures: Futures, stance: int, run: Ints
+    ) -> tuple[Intervals, Intervals]:
+        """Starts and finishes in the samples if the stance is kept, in seconds from now."""
+        here, unit = len(view), view.round_seconds
+        outcome = self._roll(futures, self.settings.stances[stance : stance + 1])
+        waits = _waits(view, run)
+        # Whoever is not chosen now starts with the next round at the earliest.
+        start = np.maximum(outcome.start[0, :, :here], 1.0) * waits
+        finish = np.maximum(outcome.finish[0, :, :here], start)
+        levels = (TAIL, 0.5, 1.0 - TAIL)
+        starts, finishes = (unit * np.quantile(when, levels, axis=0) for when in (start, finish))
+        return Intervals(*starts), Intervals(*finishes)
 
-    def _slack(self, outlook: Outlook) -> Floats:
-        """Seconds that a job can wait before it misses a hard deadline, being careful."""
-        s, spread = self.settings, outlook.worst - outlook.remaining
-        fair = outlook.deadline - outlook.remaining - s.deadline_caution * spread
-        common = outlook.horizon - outlook.remaining - s.makespan_caution * spread
-        return np.minimum(fair, common)
-
-    def _needs(self, view: View, outlook: Outlook, slack: Floats) -> Ints:
-        s, round_seconds = self.settings, view.round_seconds
-        restart = np.where(view.running, 0.0, view.restart_seconds)
-        laxity = outlook.on_time - outlook.remaining - restart
-        urgent = (
-            (outlook.on_time >= outlook.remaining)
-            & (outlook.remaining < s.urgent_share * outlook.horizon)
-            & (laxity < s.urgent_rounds * round_seconds)
-        )
-        spread = outlook.worst - outlook.remaining
-        booked = overbooked(
-            view.gpus.astype(np.float64),
-            outlook.remaining + s.makespan_caution * spread,
-            outlook.deadline,
-            gpus_total=view.gpus_total,
-            horizon_seconds=s.booked_share * outlook.horizon,
-        )
-        must_run = slack < s.must_run_rounds * round_seconds
-        needs = [int(Need.MUST_RUN), int(Need.URGENT), int(Need.BOOKED)]
-        return np.select([must_run, urgent, booked], needs, default=int(Need.PROGRESS))
-
-    def _worth(self, view: View, outlook: Outlook, slack: Floats, need: Ints) -> Floats:
-        """What the round is worth within the class of need; only the order matters.
-
-        Short work first, as that ends most jobs soonest; for must-run jobs the least slack;
-        for booked ones the earliest deadline. In units of 30 rounds, so that bids are readable.
-        """
-        s, unit = self.settings, 30.0 * view.round_seconds
-        kept = np.where(view.running, 1.0 - s.keep_share, 1.0)
-        work = np.maximum(outlook.remaining, 1.0) * kept
-        exponent = np.where(need == Need.URGENT, 1.0, s.gang_exponent)
-        progress = view.weight * unit / (work * view.gpus**exponent)
-        held = slack - s.keep_rounds * view.round_seconds * view.running
-        pressing = np.exp(-np.clip(held / unit, -50.0, 50.0))
-        early = unit / np.maximum(outlook.deadline * kept, 1.0)
-        return np.select(
-            [need == Need.MUST_RUN, need == Need.BOOKED], [pressing, early], default=progress
-        )
-
-    # Why.
+    def _check_promises(self, view: View, futures: Futures, run: Ints) -> None:
+        """Compare what was foretold with what happened, and foretell anew now and then."""
+        promises, unit = self._promises, view.round_seconds
+        gone = np.setdiff1d(self._present, view.handle, assume_unique=True)
+        promises.finished(gone, view.now - 0.5 * unit, unit)
+        promises.started(view.handle[run][~view.running[run]], view.now, unit)
+        self._present = view.handle
+        self._decisions += 1
+        if self._decisions % self.settings.tell_every == 0:
+            start, finish = self._foretell(view, futures, self._stance, run)
+            waits = _waits(view, run)
+            promises.remember(Told.START, view.handle[waits], view.now, start.of(waits))
+            promises.remember(Told.FINISH_WAITING, view.handle[waits], view.now, finish.of(waits))
+            promises.remember(Told.FINISH_RUNNING, view.handle[~waits], view.now, finish.of(~waits))
 
     def _explain(
-        self, view: View, outlook: Outlook, slack: Floats, need: Ints, bid: Floats, price: float
+        self, view: View, futures: Futures, worth: Worth, stance: int, run: Ints
     ) -> Explanation:
-        """The queue run down in the order of bids, but nobody waits until it is too late."""
-        order = largest_first(bid)
-        run = fill(order, view.gpus, view.gpus_total)
-        order = np.concatenate([run, order[~np.isin(order, run)]])
-        wait = expected_waits(order, view.gpus, outlook.remaining, view.gpus_total)
-        at_latest = slack - self.settings.must_run_rounds * view.round_seconds
-        wait = np.maximum(np.minimum(wait, at_latest), view.round_seconds)
-        wait[run] = 0.0
-        start = view.now + wait
-        return Explanation(
-            price=price,
-            bid=bid,
-            expected_start=start,
-            finish_low=start + outlook.best,
-            finish=start + outlook.remaining,
-            finish_high=start + outlook.worst,
-            fair_finish=view.now + outlook.fair_finish,
-            note=tuple(WORDS[Need(level)] for level in need.tolist()),
+        """The numbers behind the decision, times corrected by how earlier ones came out."""
+        now, unit, here = view.now, view.round_seconds, len(view)
+        start, finish = self._foretell(view, futures, stance, run)
+        waits, promises = _waits(view, run), self._promises
+        start = promises.corrected(Told.START, start, now, unit).where(waits, start)
+        finish = promises.corrected(Told.FINISH_WAITING, finish, now, unit).where(
+            waits, promises.corrected(Told.FINISH_RUNNING, finish, now, unit)
         )
+        bid, fairness, end = (
+            unit * part[stance, 0, :here].astype(np.float64)
+            for part in (worth.total, worth.fairness, worth.end)
+        )
+        return Explanation(
+            price=float(np.delete(bid, run).max(initial=0.0)),
+            bid=bid,
+            bid_fairness=fairness,
+            bid_end=end,
+            start_low=now + start.low,
+            expected_start=now + start.middle,
+            start_high=now + start.high,
+            finish_low=now + finish.low,
+            finish=now + finish.middle,
+            finish_high=now + finish.high,
+            fair_finish=view.arrival + futures.fair_jct[:here],
+        )
+
+
+def _waits(view: View, run: Ints) -> Bools:
+    waits = np.ones(len(view), dtype=np.bool_)
+    waits[run] = False
+    return waits

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shockwave.model.view import Ints, View
+from shockwave.model.view import Floats, Ints, View
 from shockwave.policies.base import Decision
 
 
@@ -29,6 +29,10 @@ class Why:
     finish: float | None = None
     finish_high: float | None = None
     fair_finish: float | None = None
+    start_low: float | None = None
+    start_high: float | None = None
+    bid_fairness: float | None = None
+    bid_end: float | None = None
 
 
 class Reasons:
@@ -47,19 +51,10 @@ class Reasons:
     def why(self, position: int) -> Why:
         """Explains the decision about the job at ``position`` of the view."""
         told = self._decision.explanation
-        numbers = (
-            {}
-            if told is None
-            else {
-                "bid": float(told.bid[position]),
-                "price": told.price,
-                "expected_start": float(told.expected_start[position]),
-                "finish_low": float(told.finish_low[position]),
-                "finish": float(told.finish[position]),
-                "finish_high": float(told.finish_high[position]),
-                "fair_finish": float(told.fair_finish[position]),
-            }
-        )
+        numbers: dict[str, float | None] = {}
+        if told is not None:
+            numbers = {name: _at(getattr(told, name), position) for name in _NUMBERS}
+            numbers["price"] = told.price
         return Why(
             job=int(self._view.handle[position]),
             time=self._view.now,
@@ -90,6 +85,16 @@ class Reasons:
             gang = view.gpus[position]
             return f"waits: {offer}; higher bids leave {left} GPUs, and it needs {gang}{note}"
         return f"waits: {offer}, and a GPU-round costs {_figure(price)}{note}"
+
+
+_NUMBERS = (
+    "bid", "bid_fairness", "bid_end", "expected_start", "start_low", "start_high",
+    "finish_low", "finish", "finish_high", "fair_finish",
+)  # fmt: skip
+
+
+def _at(column: Floats | None, position: int) -> float | None:
+    return None if column is None else float(column[position])
 
 
 def _figure(value: float) -> str:

@@ -21,6 +21,7 @@ class FinishedJob:
     spec: JobSpec
     kind: int  # View.kind
     regimes: tuple[tuple[int, float], ...]  # (index of the configuration, epochs) in order
+    tenant: int = -1  # View.tenant
 
 
 @dataclass(frozen=True)

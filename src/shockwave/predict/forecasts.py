@@ -10,7 +10,7 @@ import numpy as np
 from shockwave.model.view import Floats
 from shockwave.predict.base import Forecast, Trajectories
 
-_GRID = 64  # points of the fixed grid that quantiles are read from
+GRID = 64  # points of the fixed grid that quantiles are read from
 
 
 class CertainForecast(Forecast):
@@ -61,17 +61,18 @@ class UncertainForecast(Forecast):
         return self.trajectories(rng.random((count, self.jobs, self.dimensions)))
 
     @cached_property
-    def _sorted_grid(self) -> Floats:
-        uniforms = low_discrepancy(_GRID, self.dimensions)[:, None, :]
+    def sorted_grid(self) -> Floats:
+        """[point, job] remaining seconds at evenly spread points of the distribution."""
+        uniforms = low_discrepancy(GRID, self.dimensions)[:, None, :]
         return np.sort(self.trajectories(uniforms).remaining_seconds, axis=0)
 
     def quantile(self, q: float) -> Floats:
         check_probability(q)
-        grid = self._sorted_grid
+        grid = self.sorted_grid
         # Midpoint plotting positions: grid point i stands for the quantile (i + 1/2) / n.
-        position = np.clip(q * _GRID - 0.5, 0.0, _GRID - 1.0)
+        position = np.clip(q * GRID - 0.5, 0.0, GRID - 1.0)
         below = int(position)
-        above = min(below + 1, _GRID - 1)
+        above = min(below + 1, GRID - 1)
         between = grid[below] + (position - below) * (grid[above] - grid[below])
         return np.asarray(np.minimum(between, grid[above]))
 

@@ -1,7 +1,7 @@
-"""Means of jobs that did not move since the last forecast are remembered, not recomputed.
+"""What was computed for jobs that did not move since the last forecast is remembered.
 
 On a busy cluster most jobs of a view wait. What is known of them is the same round after
-round, and so is their predicted mean until there is something new to learn from.
+round, and so is what is predicted of them until there is something new to learn from.
 """
 
 from __future__ import annotations
@@ -14,38 +14,40 @@ import numpy as np
 from shockwave.model.view import Floats, Ints, View
 
 
-class MeanMemo:
-    """Mean remaining seconds by handle, each with the facts that it was computed from."""
+class Memo:
+    """Rows of ``width`` numbers by handle, each with the facts that it was computed from."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int) -> None:
+        self._width = width
         self._facts = np.zeros((0, 0))
-        self._means = np.zeros(0)
+        self._rows = np.zeros((0, width))
 
-    def means(self, view: View, stamp: int, compute: Callable[[View], Floats]) -> Floats:
-        """[job] means, calling ``compute`` for those whose facts or ``stamp`` are new."""
+    def rows(self, view: View, stamp: int, compute: Callable[[View], Floats]) -> Floats:
+        """[job, number] calling ``compute`` for jobs whose facts or ``stamp`` are new."""
         if not len(view):
-            return np.zeros(0)
+            return np.zeros((0, self._width))
         facts = _facts(view, stamp)
         self._reserve(int(view.handle.max()) + 1, facts.shape[1])
         stale = np.flatnonzero((self._facts[view.handle] != facts).any(axis=1))
         if len(stale):
             handles = view.handle[stale]
-            self._means[handles] = compute(_rows(view, stale))
+            self._rows[handles] = compute(_rows(view, stale))
             self._facts[handles] = facts[stale]
-        return np.asarray(self._means[view.handle])
+        return np.asarray(self._rows[view.handle])
 
     def _reserve(self, handles: int, width: int) -> None:
         rows, old_width = self._facts.shape
         if width != old_width:
-            rows, self._facts, self._means = 0, np.zeros((0, width)), np.zeros(0)
+            rows, self._facts = 0, np.zeros((0, width))
+            self._rows = np.zeros((0, self._width))
         if handles > rows:
             more = max(handles, 2 * rows) - rows
             self._facts = np.concatenate([self._facts, np.full((more, width), -1.0)])
-            self._means = np.concatenate([self._means, np.zeros(more)])
+            self._rows = np.concatenate([self._rows, np.zeros((more, self._width))])
 
 
 def _facts(view: View, stamp: int) -> Floats:
-    """[job, fact] everything about a job that its mean depends on."""
+    """[job, fact] everything about a job that its forecast depends on."""
     columns = [
         np.full(len(view), stamp),
         view.epochs,

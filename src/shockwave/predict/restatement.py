@@ -19,7 +19,7 @@ so that a kind with little evidence is predicted as its relatives.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
@@ -29,7 +29,7 @@ import numpy as np
 from shockwave.model.job import Regime, TraceJob
 from shockwave.model.view import Floats, Ints, View
 from shockwave.predict.base import FinishedJob, Forecast, Predictor, Trajectories
-from shockwave.predict.epoch_times import epoch_seconds
+from shockwave.predict.claims import Claims
 from shockwave.predict.experience import (
     Example,
     Examples,
@@ -38,8 +38,8 @@ from shockwave.predict.experience import (
     Situation,
     futures,
 )
-from shockwave.predict.forecasts import UncertainForecast
-from shockwave.predict.memo import MeanMemo
+from shockwave.predict.forecasts import GRID, UncertainForecast
+from shockwave.predict.memo import Memo
 from shockwave.predict.shares import SharesForecast
 from shockwave.predict.snapshots import Snapshot, view_of
 from shockwave.predict.transitions import current
@@ -57,27 +57,43 @@ class Restatement(Predictor):
     name: ClassVar[str] = "restatement"
 
     def __init__(self) -> None:
-        self._experience = Experience()
-        self._trust = Trust()
+        self.experience = Experience()
+        self.trust = Trust()
+        self._claims = Claims()
         self._finished: dict[int, int] = {}
-        self._memo = MeanMemo()
+        self._means = Memo(1)
+        self._grids = Memo(GRID)
 
     def forecast(self, view: View) -> Forecast:
-        return MixtureForecast(view, self._experience, self._trust, self._means)
+        view = self._claims.checked(view)
+        return _RememberedForecast(view, self)
 
-    def _means(self, view: View) -> Floats:
-        # Unknown epoch times are estimated from the other jobs: before looking at a few.
-        view = replace(view, measured_seconds=epoch_seconds(view))
-        # Jobs that wait are looked at again once there is a twentieth more experience.
-        stamp = int(math.log1p(sum(self._finished.values())) / math.log(1.05))
-        return self._memo.means(
-            view,
-            stamp,
-            lambda stale: MixtureForecast(stale, self._experience, self._trust).means(),
-        )
+    def means(self, view: View) -> Floats:
+        """[job] mean remaining seconds, as far as possible from memory."""
+        return self._means.rows(
+            view, self._stamp, lambda stale: self._mixture(stale).remaining_seconds[:, None]
+        )[:, 0]
+
+    def grid(self, view: View) -> Floats:
+        """[point, job] the grid that quantiles are read from, as far as possible from memory."""
+        return self._grids.rows(
+            view, self._stamp, lambda stale: self._mixture(stale).sorted_grid.T
+        ).T
+
+    @property
+    def _stamp(self) -> int:
+        """Jobs that wait are looked at again once there is a twentieth more experience."""
+        return int(math.log1p(sum(self._finished.values())) / math.log(1.05))
+
+    def _mixture(self, view: View) -> MixtureForecast:
+        return MixtureForecast(view, self.experience, self.trust)
 
     def learn(self, finished: Sequence[FinishedJob]) -> None:
-        for job in finished:
+        for told in finished:
+            job = told
+            if self._claims.learn(told) != 1.0:  # what it did counts, not what it said
+                taken = max(round(sum(epochs for _, epochs in told.regimes)), 1)
+                job = replace(told, spec=replace(told.spec, epochs=taken))
             example = Example.of(job)
             if example is None:
                 continue
@@ -86,7 +102,7 @@ class Restatement(Predictor):
             every = 8 if count <= _FREQUENT_REPLAYS else 32
             if choice and (count <= _FULL_REPLAYS or count % every == 0):
                 self._replay(job)
-            self._experience.add(job.spec.adaptation, example)
+            self.experience.add(job.spec.adaptation, example)
 
     def _replay(self, job: FinishedJob) -> None:
         """Compare every answer with what the job did, by its declared epoch times."""
@@ -101,9 +117,9 @@ class Restatement(Predictor):
         snapshots = [Snapshot(life, share * job.spec.epochs) for share in _REPLAYED_AT]
         view = view_of(snapshots, {(job.spec.model, job.spec.adaptation.value): job.kind})
         truth = np.array([snapshot.remaining_seconds for snapshot in snapshots])
-        answers = MixtureForecast(view, self._experience, self._trust).answers
+        answers = MixtureForecast(view, self.experience, self.trust).answers
         errors = np.abs(answers - truth) / max(life.exclusive_seconds, 1e-9)
-        self._trust.observe(job.kind, job.spec.adaptation.code, changed(view), errors)
+        self.trust.observe(job.kind, job.spec.adaptation.code, changed(view), errors)
 
 
 @dataclass(frozen=True)
@@ -133,12 +149,10 @@ class MixtureForecast(UncertainForecast):
         view: View,
         experience: Experience,
         trust: Trust,
-        remembered: Callable[[View], Floats] | None = None,
     ) -> None:
         self._view = view
         self._experience = experience
         self._trust = trust
-        self._remembered = remembered
         self._split = SharesForecast(view)
 
     @property
@@ -151,10 +165,6 @@ class MixtureForecast(UncertainForecast):
 
     @cached_property
     def remaining_seconds(self) -> Floats:
-        return self._remembered(self._view) if self._remembered else self.means()
-
-    def means(self) -> Floats:
-        """[job] mean remaining seconds, computed for every job of the view."""
         return np.asarray((self._weights * np.nan_to_num(self.answers)).sum(axis=0))
 
     @cached_property
@@ -247,6 +257,27 @@ class MixtureForecast(UncertainForecast):
             _Group(clock, rows, futures(examples, number, view, rows, relative=clock == RELATIVE))
             for clock in (RELATIVE, ABSOLUTE)
         ]
+
+
+class _RememberedForecast(MixtureForecast):
+    """The same; jobs that did not move since they were last predicted are not computed again."""
+
+    def __init__(self, view: View, predictor: Restatement) -> None:
+        super().__init__(view, predictor.experience, predictor.trust)
+        self._predictor = predictor
+
+    @cached_property
+    def remaining_seconds(self) -> Floats:
+        return self._predictor.means(self._known)
+
+    @cached_property
+    def sorted_grid(self) -> Floats:
+        return self._predictor.grid(self._known)
+
+    @cached_property
+    def _known(self) -> View:
+        """Unknown epoch times are estimated from the other jobs: before looking at a few."""
+        return replace(self._view, measured_seconds=self._seconds)
 
 
 def changed(view: View) -> Ints:

@@ -6,6 +6,7 @@ what a crash could take back. A record is made when somebody asks, and kept unti
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from shockwave.server import facts as facts_module
 from shockwave.server.describe import NEXT_ROUND, DecisionInForce, job_record
 from shockwave.server.facts import JobFacts
 from shockwave.server.groups import group_record
+from shockwave.server.outside import log_from_outside
 from shockwave.server.projection import NodeFacts, Projection
 from shockwave.server.records import (
     GroupRecord,
@@ -45,6 +47,7 @@ class _Made:
     facts: JobFacts
     decision: DecisionInForce | None
     obstacle: str
+    contested: frozenset[str]
     record: JobRecord
 
 
@@ -63,14 +66,16 @@ class Board(Journal):
     # Writing.
 
     def write(self, events: Sequence[Event]) -> None:
-        """Durable, and then seen by everybody. After an error the board is of no use any more."""
-        projection = self._projection
+        """Durable, and then seen by everybody, who need not wait for the disk meanwhile."""
+        before = self._projection
+        after = before.copy()
+        for event in events:
+            after.apply(event)
+            log_from_outside(event)
+        ended, after.ended = after.ended, []
+        self._store.append(before.sequence_number + 1, events, before.submitted, ended)
         with self._changed:
-            first, jobs_before = projection.sequence_number + 1, projection.submitted
-            for event in events:
-                projection.apply(event)
-            ended, projection.ended = projection.ended, []
-            self._store.append(first, events, jobs_before, ended)
+            self._projection = after
             for facts in ended:
                 self._records.pop(facts.id, None)
             self._changed.notify_all()
@@ -163,7 +168,7 @@ class Board(Journal):
         start = self._number_of_cursor(after)
         with self._changed:
             decision = self._decision
-            found = [
+            wanted = (
                 facts
                 for facts in self._projection.jobs.values()
                 if facts.number > start
@@ -171,7 +176,8 @@ class Board(Journal):
                 and tenant in (None, facts.spec.tenant)
                 and group in (None, facts.spec.group)
                 and owner in (None, facts.spec.owner)
-            ]
+            )
+            found = list(itertools.islice(wanted, max(limit, 0) + 1))
         over = [state for state in states if state not in _ACTIVE_STATES]
         if over or not states:
             found += self._store.ended_jobs(
@@ -218,9 +224,11 @@ class Board(Journal):
                 NodeRecord(
                     id=name,
                     gpus=item.node.gpus,
-                    gpus_busy=busy.get(name, 0),
+                    # What is ordered may still be others'.
+                    gpus_busy=min(busy.get(name, 0), item.node.gpus - item.others),
                     gpus_others=item.others,
                     state=_node_state(item),
+                    reason=item.reason,
                 )
                 for name, item in self._projection.nodes.items()
             ]
@@ -266,13 +274,15 @@ class Board(Journal):
         origin_unix = self._projection.origin_unix
         if facts.ended:
             return job_record(facts, None, origin_unix)  # no later decision changes it
-        obstacle = self._obstacle(facts)
+        obstacle, contested = self._obstacle(facts), self._projection.contested()
         made = self._records.get(facts.id)
         if made is None or not (
-            made.facts is facts and made.decision is decision and made.obstacle == obstacle
+            made.facts is facts
+            and made.decision is decision
+            and (made.obstacle, made.contested) == (obstacle, contested)
         ):
-            record = job_record(facts, decision, origin_unix, obstacle)
-            made = self._records[facts.id] = _Made(facts, decision, obstacle, record)
+            record = job_record(facts, decision, origin_unix, obstacle, contested)
+            made = self._records[facts.id] = _Made(facts, decision, obstacle, contested, record)
         record = made.record
         if facts.state == "waiting" and record.why.reason.endswith(NEXT_ROUND):
             why = record.why.model_copy(update={"expected_start": self.next_round_unix})
@@ -293,7 +303,9 @@ class Board(Journal):
 
 
 def _node_state(item: NodeFacts) -> str:
-    return "drained" if item.drained else "up" if item.up else "down"
+    if item.drained or item.withheld:
+        return "drained"
+    return "up" if item.up else "down"
 
 
 def _gpus(placement: Placement) -> int:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from shockwave.model.events import RoundDecided
+from shockwave.model.events import RoundDecided, StopReason
 from shockwave.model.job import Preemptible
 from shockwave.model.view import Floats, View
 from shockwave.policies.base import Decision
@@ -57,9 +57,16 @@ def predicted_ftf(view: View, forecast: Forecast, decision: Decision) -> tuple[F
 
 
 def job_record(
-    facts: JobFacts, decision: DecisionInForce | None, origin_unix: float, obstacle: str = ""
+    facts: JobFacts,
+    decision: DecisionInForce | None,
+    origin_unix: float,
+    obstacle: str = "",
+    contested: frozenset[str] = frozenset(),
 ) -> JobRecord:
-    """``obstacle`` says why a job that waits cannot be started now."""
+    """``obstacle`` says why a job that waits cannot be started now.
+
+    On ``contested`` nodes jobs stay where they are, because others wait for their GPUs.
+    """
     spec = facts.spec
     return JobRecord(
         id=spec.id,
@@ -80,7 +87,7 @@ def job_record(
         crashes=facts.crashes,
         preemptions=facts.preemptions,
         nodes=[node for node, _ in facts.placement],
-        why=_why_record(facts, decision, origin_unix, obstacle),
+        why=_why_record(facts, decision, origin_unix, obstacle, contested),
         group=spec.group,
         weight=spec.weight,
         held=facts.held,
@@ -90,6 +97,8 @@ def job_record(
         after=list(spec.after),
         after_any=list(spec.after_any),
         silent_since=facts.silent_since_unix,
+        starting=facts.state == "running" and not facts.confirmed,
+        note=facts.note,
     )
 
 
@@ -111,7 +120,11 @@ def round_record(event: RoundDecided, origin_unix: float) -> RoundRecord:
 
 
 def _why_record(
-    facts: JobFacts, decision: DecisionInForce | None, origin_unix: float, obstacle: str
+    facts: JobFacts,
+    decision: DecisionInForce | None,
+    origin_unix: float,
+    obstacle: str,
+    contested: frozenset[str],
 ) -> WhyRecord:
     match facts.state:
         case "finished":
@@ -142,6 +155,15 @@ def _why_record(
             return WhyRecord(reason="runs: it needs no GPU")
         return WhyRecord(reason="waits: as many jobs without GPUs run as may (cpu_jobs)")
     if decision is None or position is None:
+        if facts.note and facts.state == "running":
+            return WhyRecord(reason=_with_note(facts))
+        if facts.state == "waiting" and facts.last_stop == StopReason.NOT_STARTED:
+            return WhyRecord(
+                reason=f"waits: it could not be started ({facts.setback}) and is tried again on "
+                "GPUs that nobody else wants"
+            )
+        if facts.state == "waiting" and facts.setback:
+            return WhyRecord(reason=f"waits: {facts.setback}; it is tried again")
         most = facts.spec.group_parallel
         if most and facts.spec.group and facts.state == "waiting" and facts.starts == 0:
             return WhyRecord(
@@ -155,17 +177,30 @@ def _why_record(
         verb = "runs" if facts.state == "running" else "waits"
         more = _remarks(facts) if facts.state == "running" else ""
         return WhyRecord(reason=f"{verb}: {known}, and is {NEXT_ROUND}{more}")
-    return _told(facts, decision, position, origin_unix)
+    return _told(facts, decision, position, origin_unix, contested)
+
+
+def _with_note(facts: JobFacts) -> str:
+    return f"{'runs' if facts.confirmed else 'starts'}: {facts.note}"
 
 
 def _told(
-    facts: JobFacts, decision: DecisionInForce, position: int, origin_unix: float
+    facts: JobFacts,
+    decision: DecisionInForce,
+    position: int,
+    origin_unix: float,
+    contested: frozenset[str],
 ) -> WhyRecord:
     told = decision.reasons.why(position)
     reason = told.reason
     if told.runs and facts.state == "waiting":
         room = "it starts when there is room on the nodes that it may use"
-        reason = f"waits: it is chosen, and {facts.setback or room}"
+        kept = "running jobs keep GPUs that others in the queue of the cluster would get"
+        reason = f"waits: it is chosen, and {facts.setback or (kept if contested else room)}"
+    elif facts.note and facts.state == "running":
+        reason = _with_note(facts)
+    elif not told.runs and contested.intersection(node for node, _ in facts.placement):
+        reason = "runs: others in the queue of the cluster would get its GPUs"
     elif not told.runs and facts.state == "running":
         reason = "runs: in place of a job that is preferred, but finds no room on its own nodes"
 

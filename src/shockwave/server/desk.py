@@ -31,6 +31,7 @@ from shockwave.model.events import (
     NodeResumed,
     Request,
 )
+from shockwave.model.job import JobSpec
 from shockwave.protocol.files import open_to_append
 from shockwave.protocol.paths import JobPaths
 from shockwave.server.batches import Batch, BatchRecord, Planned, planned
@@ -62,6 +63,7 @@ from shockwave.server.requests import (
     changed_spec,
     changed_submission,
     check_while_running,
+    is_done,
     problem_with,
     request_for,
 )
@@ -71,6 +73,7 @@ from shockwave.server.submissions import (
     checked,
     command_of,
     new_job_id,
+    spec_of,
     stored,
     submission_of,
 )
@@ -116,9 +119,14 @@ class Desk(SchedulerDoor):
         with self._restoring:
             yield
 
-    def attach(self, log: Log, board: Board) -> None:
-        """Speak to this log and look at this board from now on."""
-        self._log, self._board = log, board
+    def attach(
+        self,
+        log: Log,
+        board: Board,
+        check: Callable[[JobSpec, Command], list[str]] = lambda job, command: [],
+    ) -> None:
+        """Speak to this log, look at this board and ask this executor from now on."""
+        self._log, self._board, self._check = log, board, check
         with board.projection() as projection:
             self._numbers = itertools.count(projection.submitted + 1)
 
@@ -131,6 +139,20 @@ class Desk(SchedulerDoor):
         accepted = checked(
             submission, gpus=self._gpus_known, executor=self._executor, account=account
         )
+        warnings = self._warnings(accepted)
+        record, is_new = self._submit_once(accepted, idempotency_key, owner)
+        return record.model_copy(update={"warnings": warnings}), is_new
+
+    def _warnings(self, submission: Submission) -> list[str]:
+        """What the executor says of such a job; raises where it could never run it."""
+        spec = spec_of("new", self._clock.now(), submission)
+        workdir = submission.workdir
+        command = command_of(submission, environment={}, workdir=workdir, token="", user="")
+        return self._check(spec, command)
+
+    def _submit_once(
+        self, accepted: Submission, idempotency_key: str | None, owner: str
+    ) -> tuple[JobRecord, bool]:
         if idempotency_key is None:
             return self._record(self._submit([accepted], owner).jobs[0]), True
         with self._key_lock(idempotency_key):
@@ -159,6 +181,9 @@ class Desk(SchedulerDoor):
             checked(admit(submission), gpus=gpus, executor=self._executor, account=account)
             for submission in batch.submissions()
         ]
+        alike = {(job.gpus, repr(job.sections)): job for job in submissions}
+        for submission in alike.values():  # what an executor looks at
+            self._warnings(submission)
         if idempotency_key is None:
             made = self._submit(submissions, owner, None, batch.group, batch.parallel)
             return made, True
@@ -248,7 +273,11 @@ class Desk(SchedulerDoor):
     def act(self, action: Action, jobs: Sequence[str], by: str = "") -> list[Outcome]:
         found = {facts.id: facts for facts in map(self._facts, jobs)}
         problems = {job: problem_with(action, facts) for job, facts in found.items()}
-        wanted = [job for job, problem in problems.items() if problem is None]
+        wanted = [
+            job
+            for job, facts in found.items()
+            if problems[job] is None and not is_done(action, facts)
+        ]
         if wanted:
             self._request(
                 lambda: [request_for(action, job, self._clock.now(), by) for job in wanted]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import fcntl
 import os
 import pwd
+import socket
 import stat
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from shockwave.model.errors import InputError
@@ -69,19 +72,43 @@ def _user_name(uid: int) -> str:
         return f"user {uid}"
 
 
+class LockHeld(InputError):  # noqa: N818  (a state of affairs)
+    """Another scheduler, ``holder``, uses the directory."""
+
+    def __init__(self, folder: Path, holder: str) -> None:
+        super().__init__(
+            f"another scheduler ({holder}) uses this state directory",
+            source=str(folder),
+            hint="Stop that one, choose another --state-dir, or wait for it with --standby",
+        )
+        self.holder = holder
+
+
 class StateLock:
     """Held for as long as a scheduler uses a state directory.
 
     The kernel lets go of it when the process ends, however it ends, so that a lock is
-    never left behind. The file keeps the process id for whoever finds it held.
+    never left behind. The file says who holds it, for whoever finds it held.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._descriptor: int | None = None
 
+    def wait(self, tell: Callable[[str], None], glance_seconds: float = 1.0) -> None:
+        """Acquires it as soon as nobody holds it; ``tell`` hears once who does."""
+        told = False
+        while True:
+            try:
+                return self.acquire()
+            except LockHeld as error:
+                if not told:
+                    tell(error.holder)
+                    told = True
+                time.sleep(glance_seconds)
+
     def acquire(self) -> None:
-        """Raises :class:`InputError` that names the process that holds it."""
+        """Raises :class:`LockHeld` that names the process that holds it."""
         path = self._folder / LOCK_FILE
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -94,15 +121,13 @@ class StateLock:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            holder = os.read(descriptor, 32).decode("ascii", "replace").strip() or "unknown"
+            holder = os.read(descriptor, 256).decode("utf-8", "replace").strip() or "unknown"
             os.close(descriptor)
-            raise InputError(
-                f"another scheduler (process {holder}) uses this state directory",
-                source=str(self._folder),
-                hint="Stop that one, or choose another --state-dir",
-            ) from error
+            raise LockHeld(self._folder, holder) from error
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        since = time.strftime("%Y-%m-%d %H:%M:%S %Z")
+        who = f"process {os.getpid()} on {socket.gethostname()}, since {since}\n"
+        os.pwrite(descriptor, who.encode(), 0)
         self._descriptor = descriptor
 
     @property

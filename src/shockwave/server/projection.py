@@ -57,7 +57,9 @@ class NodeFacts:
     up: bool = True
     drained: bool = False
     others: int = 0  # GPUs that others hold
+    contested: bool = False  # others wait for what we would give up there
     reason: str = ""  # why it is down
+    withheld: bool = False  # it is down because somebody drained it in the backend
 
 
 @dataclass
@@ -88,6 +90,20 @@ class Projection:
     gpus_up: int = 0
     ended: list[JobFacts] = field(default_factory=list)  # since somebody took them away
     _by_handle: dict[int, str] = field(default_factory=dict)
+
+    def copy(self) -> Projection:
+        """Changes to one do not show in the other."""
+        return replace(
+            self,
+            jobs=self.jobs.copy(),
+            nodes={name: replace(node) for name, node in self.nodes.items()},
+            rounds=self.rounds.copy(),
+            tenants={name: replace(totals) for name, totals in self.tenants.items()},
+            ended_by_state=self.ended_by_state.copy(),
+            restarts=self.restarts.copy(),
+            ended=self.ended.copy(),
+            _by_handle=self._by_handle.copy(),
+        )
 
     def apply(self, event: Event) -> None:
         self.sequence_number += 1
@@ -138,14 +154,17 @@ class Projection:
                 self.nodes |= {node.id: NodeFacts(node) for node in event.nodes}
             case NodeUp():
                 known = self.nodes.setdefault(event.node.id, NodeFacts(event.node))
-                known.node, known.up, known.others, known.reason = event.node, True, 0, ""
+                known.node, known.up, known.reason, known.withheld = event.node, True, "", False
+                known.others, known.contested = 0, False
             case NodeDown():
                 if event.node in self.nodes:
                     known = self.nodes[event.node]
-                    known.up, known.others, known.reason = False, 0, event.reason
+                    known.up, known.reason, known.withheld = False, event.reason, event.withheld
+                    known.others, known.contested = 0, False
             case NodeOccupied():
                 if event.node in self.nodes:
-                    self.nodes[event.node].others = event.gpus
+                    known = self.nodes[event.node]
+                    known.others, known.contested = event.gpus, event.contested
             case NodeDrained() | NodeResumed():
                 if event.node in self.nodes:
                     self.nodes[event.node].drained = isinstance(event, NodeDrained)
@@ -224,6 +243,7 @@ class Projection:
                     facts,
                     epochs_done=epochs_done,
                     configuration=facts.spec.configurations[index],
+                    confirmed=facts.confirmed or epochs_done > facts.epochs_done,
                     gpu_seconds=facts.gpu_seconds + held_seconds * facts.spec.gpus,
                     saved=facts.saved or (unsaved is not None and not math.isnan(unsaved)),
                     silent_since_unix=self._still_silent(facts, event, i),
@@ -265,6 +285,10 @@ class Projection:
         totals = self.tenants[facts.spec.tenant]
         totals.finished += state == "finished"
         totals.gpu_seconds += facts.gpu_seconds
+
+    def contested(self) -> frozenset[str]:
+        """Nodes on which others wait for what we would give up."""
+        return frozenset(name for name, known in self.nodes.items() if known.contested)
 
     def unix(self, seconds: float) -> float:
         return self.origin_unix + seconds

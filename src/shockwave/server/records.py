@@ -198,6 +198,9 @@ class JobRecord(_Record):
     crashes: int
     preemptions: int
     nodes: list[str]
+    starting: bool = False  # its GPUs are ordered, but its processes were not seen yet
+    note: str = ""  # what the cluster says of a job that it keeps waiting or suspended
+    warnings: list[str] = Field(default_factory=list)  # when it was submitted
     why: WhyRecord
     group: str = ""  # the sweep that it is part of
     weight: float = 1.0
@@ -255,6 +258,7 @@ class NodeRecord(_Record):
     gpus_busy: int
     gpus_others: int = 0  # held by others than this scheduler
     state: Literal["up", "down", "drained"]
+    reason: str = ""  # why it is not up, in the words of whoever said so
 
 
 class RoundRecord(_Record):

@@ -54,6 +54,7 @@ class Restored:
     log: Log
     board: Board
     projection: Projection
+    executor: LiveExecutor
 
 
 def fold(
@@ -134,7 +135,7 @@ class Recovery:
             most_without_gpus=self._config.cpu_jobs,
         )
         loop.resume(self._clock.now())
-        return Restored(loop, log, board, projection)
+        return Restored(loop, log, board, projection, self._executor)
 
     def release(self, *, stop_jobs: bool) -> None:
         """Let go of the executor; its jobs run on unless they are to be stopped."""

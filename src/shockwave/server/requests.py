@@ -45,18 +45,22 @@ class Requested(BaseModel):
 
 
 def problem_with(action: Action, facts: JobFacts) -> str | None:
-    """Why there is nothing to do; None if there is."""
+    """Why it cannot be done; None if it can, or is done already."""
     if facts.ended:
-        verb = "was" if facts.state == "cancelled" else "has"
-        return f"it {verb} {facts.state} already"
+        if facts.state == "cancelled":
+            return None if action is Action.CANCEL else "the job was cancelled already"
+        return f"the job has {facts.state} already"
     match action:
         case Action.REQUEUE if facts.state != "running":
-            return "it does not run"
+            return "the job does not run"
         case Action.HOLD if facts.held:
-            return "it is held already"
-        case Action.CANCEL if facts.cancelling:
-            return "it is being cancelled already"
+            return "the job is held already"
     return None
+
+
+def is_done(action: Action, facts: JobFacts) -> bool:
+    """Whether nothing is left to do."""
+    return action is Action.CANCEL and (facts.cancelling or facts.state == "cancelled")
 
 
 def request_for(action: Action, job: str, time: float, by: str = "") -> Request:

@@ -25,6 +25,7 @@ from shockwave.server.outbox import FILE as OUTBOX
 from shockwave.server.outbox import Outbox
 from shockwave.server.people import jobs_run_as_owners
 from shockwave.server.recovery import Recovery, Restored
+from shockwave.server.retention import remove_old_files
 from shockwave.server.settings import DATABASE_FILE
 from shockwave.server.snapshots import Snapshots
 from shockwave.server.store import Store
@@ -33,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 _JOIN_SECONDS = 60.0  # a round in progress gets this long at shutdown
 _ARCHIVE_EVERY_SECONDS = 3600.0
+_CLEAN_EVERY_SECONDS = 600.0
 
 
 class Service:
@@ -51,7 +53,11 @@ class Service:
     def claim(self) -> None:
         """Make the state directory ours. Raises :class:`InputError` if that cannot be."""
         prepare_state_dir(self.config.state_dir, others_pass=self._as_owner)
-        self._lock.acquire()
+        if self.config.standby:
+            self._lock.wait(lambda who: logger.warning("standing by: %s is in charge", who))
+            logger.warning("in charge from now on")
+        else:
+            self._lock.acquire()
 
     def start(self) -> None:
         """Returns when the past is restored and rounds are being scheduled.
@@ -105,6 +111,7 @@ class Service:
         )
         self._snapshots = Snapshots(self.config.state_dir / "snapshots", self._store)
         self._archived_at = -_ARCHIVE_EVERY_SECONDS
+        self._cleaned_at = -_CLEAN_EVERY_SECONDS
         self.desk = Desk(
             executor=self.config.executor,
             slots=None if self.config.discovers_nodes else self.config.slots,
@@ -130,7 +137,7 @@ class Service:
                 self._now.log.close()
             self._now: Restored = self._recovery.restore()
             self._snapshot_at = self._now.board.sequence_number
-            self.desk.attach(self._now.log, self._now.board)
+            self.desk.attach(self._now.log, self._now.board, self._now.executor.check)
 
     def _run(self) -> None:
         """Rounds, until somebody interrupts the clock. Nothing else ends this thread."""
@@ -152,6 +159,7 @@ class Service:
             self._tell_of_next_round()
             self._tell_of_outage()
             self._save_state()
+            self._keep_house()
         except PolicyError as error:  # nothing was ordered, so nothing has to be undone
             self._wait_for_next_round("the last decision failed", error)
         except Interrupted:
@@ -211,6 +219,13 @@ class Service:
             oldest = self._snapshots.oldest_event()
             if not self._store.archive_events(before, oldest, most_segments=1):
                 self._archived_at = seconds
+
+    def _keep_house(self) -> None:
+        """Once in a while, files that are to be kept no longer."""
+        seconds, days = self._clock.now(), self.config.job_files_days
+        if days is not None and seconds - self._cleaned_at >= _CLEAN_EVERY_SECONDS:
+            self._cleaned_at = seconds
+            remove_old_files(self.config.state_dir, self._store, self.origin_unix + seconds, days)
 
     def stop(self, *, stop_jobs: bool | None = None) -> None:
         """End scheduling. Jobs run on, to be adopted at the next start, unless told otherwise."""

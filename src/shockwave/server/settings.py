@@ -81,7 +81,7 @@ _PANELS = {
     "operators": "People",
     "policy": "Deciding",
     "executor": "Running jobs",
-    "most_crashes": "Jobs that crash or hang",
+    "most_crashes": "Jobs that fail or hang",
     "notify": "Notifications",
 }
 _FURTHER_FLAGS = {
@@ -108,6 +108,12 @@ class ServeConfig(BaseModel):
     """Events after which the state is saved, so that a restart need not read all of them."""
     journal_days: float = Field(30.0, ge=0)
     """Days after which events move to compressed files in the state directory."""
+
+    job_files_days: float | None = Field(None, ge=0)
+    """Days after which the files of a job that has ended are removed, logs and checkpoints
+    included. Without it, they are kept."""
+    standby: bool = False
+    """While another scheduler uses the state directory, wait, and take over when it has ended."""
 
     socket: Path | None = None
     """The Unix socket to listen on. Without it, ``shockwave.sock`` in the state directory; of
@@ -172,10 +178,13 @@ class ServeConfig(BaseModel):
 
     most_crashes: int = Field(3, ge=1)
     """Crashes in a row without progress after which a job is given up."""
+    most_failed_starts: int = Field(8, ge=1)
+    """Starts in a row that came to nothing, after which a job is given up."""
     first_back_off_seconds: float = Field(10.0, ge=0)
-    """Seconds that a job waits after a crash, twice as many after the next one."""
+    """Seconds that a job waits after a crash or a start that came to nothing, twice as many after
+    the next one."""
     longest_back_off_seconds: float = Field(600.0, ge=0)
-    """Seconds that a job waits at most after a crash."""
+    """Seconds that a job waits at most after a crash or a start that came to nothing."""
     hang_epochs: float = Field(10.0, ge=1)
     """A job that has reported before and then says nothing for so many times its usual epoch is
     taken for hanging ..."""
@@ -298,7 +307,10 @@ class ServeConfig(BaseModel):
     @property
     def retries(self) -> Retries:
         return Retries(
-            self.most_crashes, self.first_back_off_seconds, self.longest_back_off_seconds
+            self.most_crashes,
+            self.first_back_off_seconds,
+            self.longest_back_off_seconds,
+            self.most_failed_starts,
         )
 
 

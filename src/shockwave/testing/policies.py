@@ -233,7 +233,7 @@ class PolicyContract(ABC):
             jobs,
             faults=[JobNeverStarts(0.0, stuck, start_seconds=60.0)],
             starts=starts,
-            retries=Retries(most_crashes=6, first_back_off_seconds=30.0),
+            retries=Retries(most_failed_starts=6, first_back_off_seconds=30.0),
         )
         assert {e.job for e in events if isinstance(e, JobFinished)} == names - {stuck}
         (failed,) = [event for event in events if isinstance(event, JobFailed)]
@@ -242,6 +242,24 @@ class PolicyContract(ABC):
         assert sum(stop.reason is StopReason.NOT_STARTED for stop in stops) == 6
         instants = None if starts is Starts.IMMEDIATE else RoundDecided
         self._check_no_gpu_idles(events, at=instants)
+        self._check_nobody_waits_for(stuck, events)
+
+    def _check_nobody_waits_for(self, stuck: str, events: Sequence[Event]) -> None:
+        """From its second try on, a job that never starts has what nobody else can use."""
+        state, handle = SchedulerState(), None
+        for event in events:
+            state.apply(event)
+            if isinstance(event, JobSubmitted) and event.job.id == stuck:
+                handle = state.table.find(stuck)
+            if handle is None or state.table.find(stuck) is None:
+                continue
+            tried = state.table.failed_starts[state.table.row(handle)] > 0
+            if isinstance(event, RoundDecided) and tried and state.is_running(handle):
+                eligible = state.eligible(event.time)
+                waiting = eligible[~np.isin(eligible, state.running())]
+                room = state.placer.room() + state.table.spec(handle).gpus
+                fits = waiting[state.table.gpus[state.table.rows(waiting)] <= room]
+                assert len(fits) == 0, f"{event.time} s: jobs {fits} wait for one that cannot start"
 
     def _check_no_gpu_idles(
         self, events: Sequence[Event], at: type[RoundDecided] | None = None

@@ -86,8 +86,11 @@ class SlurmCluster:
             gpu_type,
             cpus,
             node_timeout_seconds,
-            # Clients try as long to reach the controller; so does that to reach nodes.
-            message_timeout_seconds=60 if nodes_yield else min(node_timeout_seconds, 5),
+            # Clients try as long to reach the controller; so does that to reach nodes. As long as
+            # the timeout of nodes, a dead one would keep pings from those that live.
+            message_timeout_seconds=60
+            if nodes_yield
+            else max(min(node_timeout_seconds // 2, 5), 1),
             settings=settings or {},
         )
         self._nodes_yield = nodes_yield
@@ -192,9 +195,9 @@ class SlurmCluster:
 
     def wait_until_saved(self) -> None:
         """Until the controller has written down what it knows now: that survives its death."""
+        now = time.time()  # what it writes from now on has all that it knows
         news = self.run("sbatch", "--parsable", "--hold", "--output=/dev/null", "--wrap=true")
         self.run("scancel", news.strip())  # it writes only if something has changed
-        now = time.time()
         state = self.folder / "state" / "job_state"
         self.wait_for(lambda: state.exists() and state.stat().st_mtime > now, "a saved state")
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import stat
+import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +17,13 @@ from shockwave.model.errors import ExecutorError
 
 _LONGEST_SOCKET = 107  # bytes in the path of a unix socket
 _LINES = 8  # of a log that are shown
+
+
+def release() -> tuple[int, int]:
+    """Of the Slurm that is installed: (22, 5)."""
+    said = subprocess.run(["sbatch", "--version"], capture_output=True, text=True).stdout
+    found = re.search(r"(\d+)\.(\d+)", said)
+    return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
 
 
 @dataclass(frozen=True)
@@ -68,7 +77,8 @@ class SlurmFiles:
             device = self.folder / "gpus" / f"gpu{number}"
             os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, 3))  # another /dev/null
         self.configuration.write_text(self._slurm_conf(port))
-        (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
+        plugin = "disabled" if release() >= (23, 11) else "cgroup/v1"
+        (self.folder / "cgroup.conf").write_text(f"CgroupPlugin={plugin}\n")
         (self.folder / "gres.conf").write_text(
             f"NodeName={self._names} Name=gpu Type={self.gpu_type} "
             f"File={self.folder}/gpus/gpu[0-{self.gpus - 1}]\n"

@@ -157,7 +157,7 @@ def test_jobs_run_on_while_the_head_is_away(cluster: RayCluster, tmp_path: Path)
         executor.stop(np.array([2]))  # through its lease
         watch.launch([harness.order("new", (("n2", (2,)),), handle=3, epochs=300)])
         stop = only_stop(watch)
-        assert (stop.job, stop.reason) == ("new", StopReason.PREEMPTED)
+        assert (stop.job, stop.reason) == ("new", StopReason.KILLED)
         assert "not connected to Ray" in stop.detail
         watch.until_finished([local.spec("short")])  # although Ray cannot tell
         watch.until(lambda: watch.epochs(0) > before)
@@ -242,7 +242,7 @@ def test_a_gang_whose_gpus_others_took_is_withdrawn(cluster: RayCluster, tmp_pat
         with harness.somebody_else(cluster, "n0", 4):
             watch.launch([harness.order("a")])
             stop = only_stop(watch)
-            assert stop.reason is StopReason.PREEMPTED
+            assert stop.reason is StopReason.NOT_STARTED
             assert stop.detail == "Ray did not start it in 3 s"
             # Who decides next must know already that the GPUs are gone.
             assert [(event.node, event.gpus) for event in watch.of(NodeOccupied)] == [("n0", 4)]

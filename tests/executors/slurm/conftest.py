@@ -8,13 +8,21 @@ import pytest
 
 from shockwave.testing.slurm_cluster import SlurmCluster, why_slurm_cannot_run
 
+FURTHER_PARTITIONS = (
+    "brief Nodes=ALL MaxTime=5 State=UP",
+    "shut Nodes=n3 MaxTime=INFINITE State=DOWN",
+    "first Nodes=ALL MaxTime=INFINITE PriorityTier=10 State=UP",
+)
+
 
 @pytest.fixture(scope="session")
 def slurm_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
     problem = why_slurm_cannot_run()
     if problem is not None:
         pytest.skip(problem)
-    with SlurmCluster(tmp_path_factory.mktemp("slurm")) as made:
+    partitions = "gpus Nodes=ALL Default=YES MaxTime=INFINITE State=UP", *FURTHER_PARTITIONS
+    settings = {"PartitionName": "\nPartitionName=".join(partitions)}
+    with SlurmCluster(tmp_path_factory.mktemp("slurm"), settings=settings) as made:
         yield made
 
 

@@ -13,6 +13,7 @@ from tests.executors.slurm import harness
 
 from shockwave.engine.executor import Executor
 from shockwave.executors.slurm import SlurmExecutor
+from shockwave.executors.slurm.allocation import SlurmAllocationExecutor
 from shockwave.model.command import Command
 from shockwave.model.events import Placement, Progressed
 from shockwave.model.job import JobSpec
@@ -26,6 +27,7 @@ class TestSlurm(ExecutorContract):
     step = harness.STEP_SECONDS
     most_rounds = int(harness.PATIENCE_SECONDS / harness.STEP_SECONDS)
     exact = False
+    kind: type[SlurmExecutor] = SlurmExecutor
 
     @pytest.fixture(autouse=True)
     def _everything_ends_with_the_test(
@@ -38,16 +40,18 @@ class TestSlurm(ExecutorContract):
             yield
 
     def start(
-        self, commands: dict[str, Command], kind: type[SlurmExecutor] = SlurmExecutor
+        self, commands: dict[str, Command], kind: type[SlurmExecutor] | None = None
     ) -> SlurmExecutor:
         self.commands = commands
         root = self.folder / "root"
         return self.stack.enter_context(
-            harness.executor(self.cluster, root, commands, origin=self.origin, kind=kind)
+            harness.executor(
+                self.cluster, root, commands, origin=self.origin, kind=kind or self.kind
+            )
         )
 
     def make(
-        self, kind: type[SlurmExecutor] = SlurmExecutor, **first: object
+        self, kind: type[SlurmExecutor] | None = None, **first: object
     ) -> tuple[SlurmExecutor, tuple[JobSpec, JobSpec]]:
         settings: dict[str, object] = {"seconds": 0.2, "configurations": "32,32,64"}
         commands = {
@@ -62,13 +66,13 @@ class TestSlurm(ExecutorContract):
     def make_with_lost_node(self) -> tuple[Executor, tuple[JobSpec, JobSpec]]:
         cluster = self.cluster
 
-        class Hurt(SlurmExecutor):
+        class Hurt(self.kind):  # type: ignore[name-defined, misc]
             """Its node is killed when the first job has done an epoch."""
 
             killed = False
 
             def progress(self, handles: Ints | None = None) -> Progressed:
-                progress = super().progress(handles)
+                progress: Progressed = super().progress(handles)
                 if not self.killed and (progress.epochs_done >= 1).any():
                     self.killed = True
                     cluster.kill_node("n0")
@@ -89,3 +93,9 @@ class TestSlurm(ExecutorContract):
     def log(self, executor: Executor, job: JobSpec) -> str:
         assert isinstance(executor, SlurmExecutor)
         return executor.log(job.id).read_text()
+
+
+class TestSlurmAllocation(TestSlurm):
+    """Inside of allocations that hold the nodes."""
+
+    kind = SlurmAllocationExecutor

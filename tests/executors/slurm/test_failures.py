@@ -35,7 +35,7 @@ def test_jobs_run_on_while_the_controller_is_away(cluster: SlurmCluster, tmp_pat
         watch.launch([harness.order("b", (("n1", (0,)),), handle=1)])
         watch.until(lambda: bool(watch.of(JobStopped)))
         (stop,) = watch.of(JobStopped)
-        assert (stop.job, stop.reason) == ("b", StopReason.PREEMPTED)
+        assert (stop.job, stop.reason) == ("b", StopReason.KILLED)
         cluster.start_controller()
         watch.until(lambda: executor.away() is None)
         watch.launch([harness.order("b", (("n1", (0,)),), handle=1, attempt=2)])
@@ -59,7 +59,7 @@ def test_a_copy_that_survives_its_node_does_no_harm(
 ) -> None:
     """Slurm calls the node down, but what ran there runs on, beside its second launch."""
     cluster = hasty_cluster
-    epochs = 60
+    epochs = 150  # it must last until the node is seen to be down
     commands = {"a": local.tiny(tmp_path, seconds=0.2, epochs=epochs, save_every=4)}
     with harness.executor(cluster, tmp_path, commands) as executor:
         watch = harness.watch(executor)
@@ -129,7 +129,7 @@ def test_a_submission_without_an_answer_does_not_run_twice(
         assert executor.away() is not None
         watch.until(lambda: bool(watch.of(JobStopped)))
         (stop,) = watch.of(JobStopped)
-        assert (stop.reason, stop.epochs_done) == (StopReason.PREEMPTED, 0)
+        assert (stop.reason, stop.epochs_done) == (StopReason.KILLED, 0)
         client.deaf = False
         watch.launch([harness.order("a", (("n0", (0,)),), attempt=2, epochs=8)])
         watch.until(lambda: bool(watch.of(JobFinished)))

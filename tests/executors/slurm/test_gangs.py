@@ -227,7 +227,7 @@ def test_a_gang_that_slurm_does_not_start_is_withdrawn(
         watch.launch([harness.order("a", (("n2", (0,)), ("n1", (0,))))])
         watch.until(lambda: bool(watch.of(JobStopped)))
         (stop,) = watch.of(JobStopped)
-        assert stop.reason is StopReason.PREEMPTED
+        assert stop.reason is StopReason.KILLED
         assert "did not start" in stop.detail
         cluster.wait_for(lambda: not own_jobs(cluster), "the end of the withdrawn job")
         watch.launch([harness.order("a", (("n1", (0,)), ("n3", (0,))), attempt=2)])

@@ -54,6 +54,8 @@ class LiveJob:
         self.stop_asked: float | None = None  # unix seconds
         self.idle_since: float | None = None  # unix seconds; None while a launch is under way
         self.refused: Ending | None = None  # why the launch came to nothing
+        self.confirmed = False  # that the processes of the present launch run was told
+        self.note = ""  # what was told last of what the backend says of it
         self.ledger = Ledger(spec.configurations)
         self.held_seconds = 0.0  # of all launches before this one
         self._told_regime: Entered | None = None
@@ -73,9 +75,11 @@ class LiveJob:
         ``held_before`` is how long all launches before this one held their GPUs; without it,
         what the scheduler knows is taken for that.
         """
+        self.confirmed, self.note = False, ""
         if known is not None:
             self._told_productive = known.productive_seconds
             self._told_held = known.held_seconds
+            self.confirmed = known.confirmed
             if known.epochs_done or known.regime_epoch:  # else not even the first was told
                 self._told_regime = Entered(int(known.regime_epoch), known.configuration)
         self.held_seconds = self._told_held if held_before is None else held_before

@@ -36,6 +36,8 @@ from shockwave.model.errors import ExecutorError
 from shockwave.model.events import (
     Event,
     JobFinished,
+    JobNoted,
+    JobRunning,
     JobStopped,
     Progressed,
     RegimeChanged,
@@ -117,6 +119,10 @@ class GangExecutor(LiveExecutor):
     def _node_events(self, until: float) -> list[Event]:
         """What became of nodes since the last time; told after what became of their gangs."""
         return []
+
+    def _note(self, gang: Gang) -> str:
+        """What the backend says of a gang that it keeps waiting or suspended; else empty."""
+        return ""
 
     def _living(self, job: LiveJob) -> list[Gang]:
         """Launches of a job before the present one of which something may live."""
@@ -312,6 +318,7 @@ class GangExecutor(LiveExecutor):
                 self._kill_if_overdue(job, now)
                 if job.stop_asked is None:
                     job.read()
+                    events += self._condition(job, job.gang, until)
                     events += self._regimes(job, until)
                 return
             job.read()  # after its end, so this is all of it
@@ -330,6 +337,8 @@ class GangExecutor(LiveExecutor):
         ended = now if ending.time is None else ending.time
         job.close(ending)
         self._untold.append(job.row(ended))
+        if job.gang is not None and not job.confirmed and job.gang.is_up():
+            events.append(JobRunning(self._when(ended, until), job.spec.id))
         events += self._regimes(job, until)
         event = self._end_event(job, ending, ended, until)
         if event is not None:
@@ -338,6 +347,18 @@ class GangExecutor(LiveExecutor):
         job.idle_since = now
         if ending.outcome is Outcome.FINISHED:
             self._forget(job)
+
+    def _condition(self, job: LiveJob, gang: Gang, until: float) -> list[Event]:
+        """Whether it runs, and what the backend says of it, where that is news."""
+        events: list[Event] = []
+        if not job.confirmed and gang.is_up():
+            job.confirmed, job.note = True, ""
+            events.append(JobRunning(until, job.spec.id))
+        note = self._note(gang)
+        if note != job.note:
+            job.note = note
+            events.append(JobNoted(until, job.spec.id, note))
+        return events
 
     def _regimes(self, job: LiveJob, until: float) -> list[Event]:
         return [
@@ -358,7 +379,7 @@ class GangExecutor(LiveExecutor):
         reason = _REASONS[ending.outcome]
         if reason is StopReason.NOT_STARTED and job.adopted:
             reason = StopReason.KILLED  # the scheduler itself ended before it could start it
-        return JobStopped(time, job.spec.id, done, reason, detail)
+        return JobStopped(time, job.spec.id, done, reason, detail, ending.back_off_seconds)
 
     def _when(self, unix: float, until: float) -> float:
         return min(max(unix - self._origin, self._told_until), until)

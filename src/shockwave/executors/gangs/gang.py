@@ -40,6 +40,15 @@ class Gang(ABC):
         """How it ended as far as the backend knows, for a gang that left no record itself."""
         return None
 
+    def was_seen(self) -> bool:
+        """Whether any part of it got as far as to say that it runs."""
+        return any(self.folder.processes(self.generation, part) for part in range(self.parts))
+
+    def is_up(self) -> bool:
+        """Whether the ranks of every part were started."""
+        told = (self.folder.processes(self.generation, part) for part in range(self.parts))
+        return all(who is not None and who.ranks for who in told)
+
     def take_back_lease(self) -> None:
         """Tells the gang to stop, unless the lease belongs to a newer launch already.
 

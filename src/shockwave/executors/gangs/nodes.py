@@ -25,6 +25,7 @@ class SeenNode:
     address: str
     health: Health = Health.UP
     occupied: int = 0  # GPUs that others hold
+    contested: bool = False  # others wait for GPUs of it, and would get what we give up
     settled: bool = True  # else some of those may turn out to be ours
     incarnation: str = ""  # another one after every restart, where the backend tells
     reason: str = ""  # why it is withheld, in the words of whoever said so
@@ -56,17 +57,26 @@ class NodeNews:
         for name, told in list(self._up.items()):
             if not _stays(told, present.get(name)):
                 del self._up[name]
-                events.append(NodeDown(time, name))
+                events.append(_down(name, present.get(name), time))
         for name, seen in present.items():
             if seen.health is Health.UP and name not in self._up:
                 self._up[name] = _with_occupied(seen, 0)
                 events.append(NodeUp(time, seen.node))
         for name, told in list(self._up.items()):
-            gpus = min(present[name].occupied, told.node.gpus)
-            if gpus != told.occupied and (gpus < told.occupied or present[name].settled):
-                self._up[name] = _with_occupied(told, gpus)
-                events.append(NodeOccupied(time, name, gpus))
+            now = present[name]
+            gpus = min(now.occupied, told.node.gpus)
+            if gpus > told.occupied and not now.settled:
+                gpus = told.occupied
+            if (gpus, now.contested) != (told.occupied, told.contested):
+                self._up[name] = _with_occupied(told, gpus, now.contested)
+                events.append(NodeOccupied(time, name, gpus, now.contested))
         return events
+
+
+def _down(name: str, now: SeenNode | None, time: float) -> NodeDown:
+    if now is None:
+        return NodeDown(time, name)
+    return NodeDown(time, name, now.reason, withheld=now.health is Health.WITHHELD)
 
 
 def _stays(told: SeenNode, now: SeenNode | None) -> bool:
@@ -76,5 +86,11 @@ def _stays(told: SeenNode, now: SeenNode | None) -> bool:
     return now.health is Health.UP and same
 
 
-def _with_occupied(seen: SeenNode, gpus: int) -> SeenNode:
-    return SeenNode(seen.node, seen.address, occupied=gpus, incarnation=seen.incarnation)
+def _with_occupied(seen: SeenNode, gpus: int, contested: bool = False) -> SeenNode:
+    return SeenNode(
+        seen.node,
+        seen.address,
+        occupied=gpus,
+        contested=contested,
+        incarnation=seen.incarnation,
+    )

@@ -19,7 +19,7 @@ class Outcome(Enum):
     CRASHED = auto()  # by a fault of its own
     KILLED = auto()  # by somebody else, which is no fault of its own
     LOST = auto()  # the node went down under it
-    NEVER_STARTED = auto()  # nobody's fault: the scheduler ended first, or the backend was away
+    NEVER_STARTED = auto()  # the backend did not start it, or the scheduler ended before it could
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,7 @@ class Ending:
     detail: str = ""
     clean: bool = False
     time: float | None = None  # unix seconds; None where nobody noted it
+    back_off_seconds: float = 0.0  # until it makes sense to try again
 
 
 # A process that does wrong gets other signals from the system: SIGSEGV, SIGABRT, SIGBUS, ...

@@ -34,6 +34,16 @@ from shockwave.model.events import Event, JobStopped, NodeDown, StopReason
 from shockwave.protocol.records import LaunchRecord
 
 logger = logging.getLogger(__name__)
+_PHANTOM_SECONDS = 15.0  # that a backend gets to notice that a gang has ended
+_KILL_AGAIN_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class _Unwanted:
+    """A gang that the backend runs and nobody wants; unix seconds."""
+
+    since: float
+    kill_at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +53,8 @@ class SeenGang:
     nodes: tuple[str, ...] = ()  # as far as the backend tells
     waits: bool = False  # some of it is not started yet
     why: str = ""  # it waits, in the backend's words
+    crowded_out: bool = False  # it waits for what others have or get first
+    suspended: bool = False
     parts: frozenset[int] = frozenset()  # likewise as far as the backend tells
 
 
@@ -72,13 +84,9 @@ class RemoteGang(Gang):
     def fate(self) -> Ending | None:
         return self._fate
 
-    def withdraw(self, why: str) -> None:
+    def withdraw(self, ending: Ending) -> None:
         """It never started and never will: should it start this moment, its lease is gone."""
-        self._end_rest(Ending(Outcome.NEVER_STARTED, why))
-
-    def was_seen(self) -> bool:
-        """Whether any part of it got as far as to say that it runs."""
-        return any(self.folder.processes(self.generation, part) for part in range(self.parts))
+        self._end_rest(ending)
 
     def _end_rest(self, fate: Ending) -> None:
         """It is over for us. What cannot be reached now is fenced off by its lease."""
@@ -116,7 +124,7 @@ class RemoteExecutor(GangExecutor):
         self._news = NodeNews()
         self._gangs: dict[LaunchName, RemoteGang] = {}  # until they have ended
         self._ending: set[LaunchName] = set()  # those that have ended, but not for the backend
-        self._unwanted: dict[LaunchName, float] = {}  # and when they were first seen, unix seconds
+        self._unwanted: dict[LaunchName, _Unwanted] = {}
 
     @property
     def _title(self) -> str:
@@ -180,19 +188,39 @@ class RemoteExecutor(GangExecutor):
     def _end_unwanted(self) -> None:
         """Gangs of this scheduler that run although it does not know them any more."""
         now = self._clock()
-        unwanted = [name for name in self._look.gangs if name not in self._gangs]
-        self._unwanted = {name: self._unwanted.get(name, now) for name in unwanted}
-        for name, since in self._unwanted.items():
-            gang = self._known_to_backend(name)
-            if now > since + self._patience_seconds:
-                gang.kill()
-            elif now == since and not gang.left_records():
-                if name not in self._ending:
-                    logger.warning("%s runs unknown, ending it", name)
-                try:
-                    gang.ask_to_stop()
-                except ExecutorError as error:
-                    logger.warning("it was signalled, but not through its lease: %s", error)
+        before, self._unwanted = self._unwanted, {}
+        for name in self._look.gangs:
+            if name not in self._gangs:
+                known = before.get(name)
+                if known is None:
+                    known = self._first_seen(name, now)
+                self._unwanted[name] = known
+                if now > known.kill_at:
+                    logger.warning("%s is over, but %s still runs it: ending it", name, self._title)
+                    self._known_to_backend(name).kill()
+                    known.kill_at = now + _KILL_AGAIN_SECONDS
+
+    def _first_seen(self, name: LaunchName, now: float) -> _Unwanted:
+        """A gang that has ended may take the backend a moment; one that runs may save."""
+        gang = self._known_to_backend(name)
+        if gang.left_records():
+            return _Unwanted(now, now + _PHANTOM_SECONDS)
+        if name not in self._ending:
+            logger.warning("%s runs unknown, ending it", name)
+        try:
+            gang.ask_to_stop()
+        except ExecutorError as error:
+            logger.warning("it was signalled, but not through its lease: %s", error)
+        return _Unwanted(now, now + self._patience_seconds)
+
+    def _phantoms(self) -> set[LaunchName]:
+        """Gangs that should have left long ago: what they hold cannot be used for another."""
+        now = self._clock()
+        return {
+            name
+            for name, unwanted in self._unwanted.items()
+            if now > unwanted.since + _PHANTOM_SECONDS
+        }
 
     def _withdraw_late(self) -> bool:
         """Takes back gangs that are not started: others were faster, or a limit is reached.
@@ -218,10 +246,26 @@ class RemoteExecutor(GangExecutor):
             if leaving.intersection(gang.nodes):
                 gang.waits_since = now
             elif now > gang.waits_since + self._start_seconds:
-                why = f": {seen.why}" if seen.why else ""
-                gang.withdraw(f"{self._title} did not start it in {self._start_seconds:g} s{why}")
+                gang.withdraw(self._not_started(seen))
                 late = True
         return late
+
+    def _not_started(self, seen: SeenGang) -> Ending:
+        """Others were faster, which is nobody's fault; or there is a reason that may stay."""
+        why = f"{self._title} did not start it in {self._start_seconds:g} s"
+        if seen.why:
+            why += f": {seen.why}"
+        if seen.crowded_out:
+            return Ending(Outcome.KILLED, why, back_off_seconds=self._start_seconds)
+        return Ending(Outcome.NEVER_STARTED, why)
+
+    def _note(self, gang: Gang) -> str:
+        seen = self._look.gangs.get(gang.name) if isinstance(gang, RemoteGang) else None
+        if seen is None:
+            return ""
+        if seen.suspended:
+            return f"suspended in {self._title}"
+        return f"{self._title} has not started it: {seen.why}" if seen.waits and seen.why else ""
 
     def _running_gangs(self) -> Iterator[tuple[LiveJob, RemoteGang]]:
         for job in self._jobs.values():

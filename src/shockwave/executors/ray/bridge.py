@@ -79,7 +79,8 @@ class Bridge:
 
     def _look(self) -> dict[str, Any]:
         """All nodes that are up, and all gangs of which a part lives or waits to be started."""
-        alive = {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}
+        known = ray.nodes()
+        alive = {node["NodeID"]: node for node in known if node["Alive"]}
         if self._node not in alive:
             raise ConnectionError("the Ray node of this machine has ended")
         total, free = _resources()
@@ -87,7 +88,12 @@ class Bridge:
             self._node_record(node, total.get(ray_id, {}), free.get(ray_id, {}))
             for ray_id, node in alive.items()
         ]
-        return {"nodes": nodes, "gangs": self._gangs()}
+        dead = {
+            node["NodeName"]: str(node.get("DeathReasonMessage") or "Ray calls it dead")
+            for node in known
+            if not node["Alive"]
+        }
+        return {"nodes": nodes, "dead": dead, "gangs": self._gangs()}
 
     def _node_record(
         self, node: Mapping[str, Any], total: Mapping[str, float], free: Mapping[str, float]

@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import queue
+import socket
 import subprocess
 import sys
 import threading
@@ -26,6 +27,7 @@ logger = logging.getLogger(__name__)
 _MODULE = "shockwave.executors.ray.bridge"
 _CONNECT_SECONDS = 40.0  # importing Ray and reaching its head
 _REQUEST_SECONDS = 15.0
+_KNOCK_SECONDS = 3.0
 _AGAIN_SECONDS = 1.0  # between two bridges that could not be connected
 
 
@@ -54,6 +56,7 @@ class RayClient:
         self._bridge: _Bridge | None = None
         self._may_start = 0.0  # monotonic
         self._was_connected = False
+        self.waits_at_first = True  # for the very first connection
         self._trouble: str | None = None
         self._number = 0
         self._lock = threading.Lock()
@@ -65,6 +68,7 @@ class RayClient:
 
     def ask(self, do: str, **what: Any) -> dict[str, Any]:
         """The answer. Raises :class:`BackendAway` if there is none in time."""
+        self._knock()
         with self._lock:
             bridge = self._connected()
             self._number += 1
@@ -73,6 +77,19 @@ class RayClient:
                 return bridge.answer(self._number, self._request_seconds)
             except BackendAway as error:
                 raise self._replaced(error) from error
+
+    def _knock(self) -> None:
+        """Says within seconds that the head is gone, where Ray's own client would go on waiting."""
+        host, colon, port = self._address.rpartition(":")
+        if not (colon and port.isdigit()):
+            return
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _KNOCK_SECONDS).close()
+        except OSError as error:
+            said = error.strerror or error
+            raise BackendAway(
+                f"not connected to Ray at {self._address}, nobody listens there: {said}"
+            ) from error
 
     def close(self) -> None:
         with self._lock:
@@ -85,7 +102,8 @@ class RayClient:
                 raise self._away()
             bridge = self._start()
         if not bridge.connected:
-            patience = 0.0 if self._was_connected or self._trouble else self._connect_seconds
+            again = self._was_connected or self._trouble or not self.waits_at_first
+            patience = 0.0 if again else self._connect_seconds
             try:
                 bridge.answer(0, patience)
             except BackendAway as error:

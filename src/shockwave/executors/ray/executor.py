@@ -15,11 +15,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from shockwave.engine.executor import Launch
 from shockwave.executors.gangs.errors import BackendAway
 from shockwave.executors.gangs.folder import JobFolder
 from shockwave.executors.gangs.gang import Gang
 from shockwave.executors.gangs.launch import GangSettings, Start, supervisor_argv
 from shockwave.executors.gangs.launch_name import LaunchName, prefix_of
+from shockwave.executors.gangs.nodes import Health
 from shockwave.executors.gangs.outcome import Ending, Outcome
 from shockwave.executors.gangs.remote import Look, RemoteExecutor
 from shockwave.executors.live import Site
@@ -100,6 +102,11 @@ class RayExecutor(RemoteExecutor):
             clock=site.clock,
         )
 
+    def adopt(self, launches: Sequence[Launch]) -> None:
+        """Where there is a past, nobody waits for Ray: it is away until it is connected."""
+        self.client.waits_at_first = False
+        super().adopt(launches)
+
     # Starting.
 
     def _start_all(self, starts: Sequence[Start]) -> None:
@@ -118,7 +125,9 @@ class RayExecutor(RemoteExecutor):
     def _start(self, start: Start) -> Gang:
         nodes = self._look.nodes
         placement = start.order.placement
-        gone = [node for node, _ in placement if node not in nodes]
+        gone = [
+            node for node, _ in placement if node not in nodes or nodes[node].health is Health.DOWN
+        ]
         if gone:
             raise BackendAway(f"node {', '.join(gone)} has just left")
         start.write(start.parts(), nodes[placement[0][0]].address)
@@ -157,7 +166,7 @@ class RayExecutor(RemoteExecutor):
             if isinstance(gang, RayGang) and str(gang.name) in asked:
                 del self._gangs[gang.name]
                 start.job.gang = None
-                start.job.refused = Ending(Outcome.NEVER_STARTED, f"never started: {error}")
+                start.job.refused = Ending(Outcome.KILLED, f"never started: {error}")
                 gang.take_back_lease()
 
     # Looking.

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from shockwave.executors.gangs.errors import BackendAway
 from shockwave.executors.gangs.folder import JobFolder
 from shockwave.executors.gangs.launch_name import LaunchName
+from shockwave.executors.gangs.nodes import Health
 from shockwave.executors.gangs.outcome import NEVER_STARTED, Ending, Outcome
 from shockwave.executors.gangs.remote import Look, RemoteGang, SeenGang
 from shockwave.executors.ray.client import RayClient
@@ -100,4 +101,6 @@ class RayGang(RemoteGang):
             return True
         name = self.nodes[part]
         node = look.nodes.get(name)
-        return node is None or (self._ray_ids or {}).get(name, node.incarnation) != node.incarnation
+        if node is None or node.health is Health.DOWN:
+            return True
+        return bool((self._ray_ids or {}).get(name, node.incarnation) != node.incarnation)

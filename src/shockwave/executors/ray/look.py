@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shockwave.executors.gangs.launch_name import LaunchName
-from shockwave.executors.gangs.nodes import SeenNode
+from shockwave.executors.gangs.nodes import Health, SeenNode
 from shockwave.executors.gangs.remote import Look, SeenGang
 from shockwave.executors.ray.client import RayClient
 from shockwave.model.cluster import Node
@@ -32,7 +32,11 @@ def look(client: RayClient) -> Look:
         if name is not None:
             waits = set(parts.values()) != {"running"}
             gangs[name] = SeenGang(waits=waits, parts=frozenset(map(int, parts)))
-    return Look(_by_name(answer["nodes"]), gangs)
+    nodes = _by_name(answer["nodes"])
+    for name, reason in answer["dead"].items():
+        if name not in nodes:
+            nodes[name] = SeenNode(Node(name, 0), "", Health.DOWN, reason=" ".join(reason.split()))
+    return Look(nodes, gangs)
 
 
 def causes(client: RayClient, names: Sequence[LaunchName]) -> dict[LaunchName, dict[int, Cause]]:

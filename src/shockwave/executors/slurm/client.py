@@ -15,6 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from shockwave.executors.gangs.errors import BackendAway
 from shockwave.executors.slurm.jobs import JOB_FORMAT, SlurmJob, read_jobs
 from shockwave.executors.slurm.nodes import SlurmNode, read_nodes
+from shockwave.executors.slurm.partitions import SlurmPartition, read_partitions
+from shockwave.executors.slurm.rivals import RIVAL_FORMAT, Rival, read_rivals
 
 logger = logging.getLogger(__name__)
 _MOST_IDS = 1000  # in one command
@@ -33,7 +35,9 @@ _PREFIX = re.compile(
     r"^(?:\w+: )?(?:error: )?(?:Batch job submission failed: |slurm_load_\w+ error: )?"
 )
 # Whose scheduler runs inside a job of Slurm's must not pass that job's variables on.
-_CONNECTION = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT", "SLURM_CLUSTERS")
+_CONNECTION = (
+    "SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT", "SLURM_CLUSTERS", "SLURM_SACK_SOCKET",
+)  # fmt: skip
 _NOT_FOR_JOBS = ("SHOCKWAVE_", "SLURM", "SBATCH_", "SRUN_", "CUDA_VISIBLE_DEVICES")
 
 
@@ -83,11 +87,26 @@ class SlurmClient:
         except (BackendAway, SlurmRefused) as answer:
             return " is UP" in str(answer)
 
-    def default_partition(self) -> str | None:
-        text = self._run("scontrol", "--oneliner", "show", "partitions")
-        for line in text.splitlines():
-            if " Default=YES " in line:
-                return line.split()[0].partition("=")[2]
+    def partitions(self) -> dict[str, SlurmPartition]:
+        return read_partitions(self._run("scontrol", "--oneliner", "show", "partitions"))
+
+    def rivals(self, site: str) -> tuple[Rival, ...]:
+        """The jobs of others that wait for nodes."""
+        states = ("squeue", "--noheader", "--states=PENDING")
+        return read_rivals(self._run(*states, f"--format={RIVAL_FORMAT}"), site)
+
+    def first_come_first_served(self) -> bool:
+        """Whether priorities follow the order of submission and nothing else."""
+        return bool(
+            re.search(r"PriorityType\s*=\s*priority/basic", self._run("scontrol", "show", "config"))
+        )
+
+    def try_out(self, arguments: Sequence[str]) -> str | None:
+        """Why Slurm would not take such a job; None if it would."""
+        try:
+            self._run("sbatch", "--test-only", *arguments)
+        except SlurmRefused as answer:
+            return str(answer)
         return None
 
     def cancel(self, jobs: Iterable[int]) -> None:

@@ -12,9 +12,10 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
-from typing import ClassVar, Self
+from typing import ClassVar, Self, cast
 
 from shockwave.engine.executor import Launch
 from shockwave.executors.gangs.errors import BackendAway, LaunchError
@@ -22,22 +23,31 @@ from shockwave.executors.gangs.folder import JobFolder
 from shockwave.executors.gangs.gang import Gang
 from shockwave.executors.gangs.launch import GangSettings, Start
 from shockwave.executors.gangs.launch_name import LaunchName
+from shockwave.executors.gangs.outcome import Ending, Outcome
 from shockwave.executors.gangs.remote import Look, RemoteExecutor, SeenGang
 from shockwave.executors.live import Site
 from shockwave.executors.slurm.client import SlurmClient, SlurmRefused
 from shockwave.executors.slurm.eligible import in_partitions, with_features
 from shockwave.executors.slurm.gang import SlurmGang, terminate
-from shockwave.executors.slurm.look import SlurmLook, look
+from shockwave.executors.slurm.hostlist import expand
+from shockwave.executors.slurm.jobs import SlurmJob
+from shockwave.executors.slurm.limits import check_partition, problem_of
+from shockwave.executors.slurm.look import PerGpu, SlurmLook, look
 from shockwave.executors.slurm.nodes import SlurmNode
-from shockwave.executors.slurm.options import SlurmJobOptions, SlurmSiteOptions
-from shockwave.executors.slurm.script import Submission
+from shockwave.executors.slurm.options import SlurmJobOptions, SlurmSiteOptions, megabytes
+from shockwave.executors.slurm.partitions import SlurmPartition, named
+from shockwave.executors.slurm.rivals import contested_nodes
+from shockwave.executors.slurm.script import Submission, option_arguments
 from shockwave.model.command import Command
-from shockwave.model.errors import ExecutorError
+from shockwave.model.errors import ExecutorError, InputError
 from shockwave.model.job import JobSpec
 from shockwave.protocol.lease import Lease
 
 logger = logging.getLogger(__name__)
 _PROGRAMS = ("sbatch", "squeue", "scancel", "scontrol")
+_CHOOSE_NODES = {"partition", "constraint", "exclude", "gpu_type", "cpus_per_gpu", "mem_per_gpu"}
+# Parts of a refusal that may not hold for ever: nodes come and go.
+_MAY_PASS = ("node configuration", "nodes are busy", "not available", "partition(s) is down")
 _SUBMITTERS = 16  # at a time: enough to keep Slurm's controller and the file system busy
 
 
@@ -68,7 +78,9 @@ class SlurmExecutor(RemoteExecutor):
         self._client = client or _client_here()
         self._python = given.python or sys.executable
         self._defaults = given.job_defaults()
-        self._default_partition: str | None = None  # Slurm's; None before it was asked
+        self._allowed = frozenset((given.allow or "").split(",")) - {""}
+        self._per_gpu = PerGpu(given.cpus_per_gpu or 0, megabytes(given.mem_per_gpu))
+        self._first_come: bool | None = None  # how Slurm orders its queue; None before it was asked
         self._slurm_look: SlurmLook | None = None
         super().__init__(
             root,
@@ -82,15 +94,26 @@ class SlurmExecutor(RemoteExecutor):
 
     @classmethod
     def at(cls, site: Site) -> Self:
-        return cls(
+        """Raises :class:`InputError` if Slurm has no such partition; it may not answer, though."""
+        options = site.options_as(SlurmSiteOptions)
+        if options.mode == "allocation":
+            from shockwave.executors.slurm.allocation import SlurmAllocationExecutor
+
+            cls = cast("type[Self]", SlurmAllocationExecutor)
+        made = cls(
             site.state_dir,
             site.command_of,
             site.origin_unix,
             settings=GangSettings(grace_seconds=site.grace_seconds),
-            options=site.options_as(SlurmSiteOptions),
+            options=options,
             start_seconds=site.start_seconds,
             clock=site.clock,
         )
+        partition = made._defaults.get("partition")
+        with suppress(BackendAway, SlurmRefused):
+            if partition is not None:
+                check_partition(partition, made._client.partitions(), place="slurm_partition")
+        return made
 
     # What the loop may ask.
 
@@ -101,7 +124,7 @@ class SlurmExecutor(RemoteExecutor):
         except Exception:  # told when it is launched
             return None
         last = self._slurm_look
-        if last is None or not {"partition", "constraint"} & wanted.keys():
+        if last is None or not _CHOOSE_NODES & wanted.keys():
             return None
         nodes = self._usable(last)
         for option, choose in (("partition", in_partitions), ("constraint", with_features)):
@@ -109,7 +132,50 @@ class SlurmExecutor(RemoteExecutor):
                 if not choose(list(last.nodes.values()), wanted[option]):
                     return None
                 nodes = choose(nodes, wanted[option])
+        if "partition" in wanted:
+            closed = {p.name for p in named(last.partitions, wanted["partition"]) if not p.is_open}
+            open_names = set(wanted["partition"].split(",")) - closed
+            nodes = [node for node in nodes if node.partitions & open_names]
+        if "exclude" in wanted:
+            left_out = set(expand(wanted["exclude"]))
+            nodes = [node for node in nodes if node.name not in left_out]
+        if "gpu_type" in wanted:
+            nodes = [node for node in nodes if node.gpu_type == wanted["gpu_type"]]
+        cpus, memory = int(wanted.get("cpus_per_gpu", 0)), megabytes(wanted.get("mem_per_gpu"))
+        nodes = [node for node in nodes if node.cpus >= cpus and node.memory_mb >= memory]
         return frozenset(node.name for node in nodes)
+
+    def check(self, job: JobSpec, command: Command) -> list[str]:
+        """By what Slurm said last, and by trying it out. Not at all while Slurm is away."""
+        self._check_extra(command)
+        last = self._slurm_look
+        if last is None or self._away is not None:
+            return []
+        options = {**self._defaults, **command.options}
+        partition = options.get("partition") or self._default_partition(last)
+        nodes = [node for node in last.nodes.values() if node.gpus > 0]
+        warnings = problem_of(job.gpus, options, partition, last.partitions, nodes)
+        attempt = ["--gres=gpu:1", "--nodes=1", *option_arguments(options), "--wrap=true"]
+        try:
+            refusal = self._client.try_out(attempt)
+        except BackendAway:
+            return warnings
+        if refusal is None:
+            return warnings
+        if any(sign in refusal.lower() for sign in _MAY_PASS):
+            return [*warnings, f"Slurm says: {refusal}"]
+        raise InputError(f"Slurm would not take it: {refusal}", place="slurm")
+
+    def _check_extra(self, command: Command) -> None:
+        wanted = command.options.get("extra", "")
+        names = {option.partition("=")[0] for option in wanted.split(",") if option}
+        if names - self._allowed:
+            raise InputError(
+                f"the operator does not allow {', '.join(sorted(names - self._allowed))}",
+                place="slurm.extra",
+                value=wanted,
+                hint=f"Allowed by slurm_allow: {', '.join(sorted(self._allowed)) or 'none'}",
+            )
 
     # Starting.
 
@@ -130,6 +196,10 @@ class SlurmExecutor(RemoteExecutor):
         if self._away is not None:
             raise BackendAway(self._away)
         placement = start.order.placement
+        try:
+            self._check_extra(start.command)
+        except InputError as error:  # allowed when it was submitted
+            raise LaunchError(str(error)) from error
         start.write(start.parts(), master_addr=self._address(placement[0][0]))
         name = self._name(start.folder, start.generation)
         submission = Submission(
@@ -183,25 +253,74 @@ class SlurmExecutor(RemoteExecutor):
         if self._slurm_look is not None and self._away is not None and not self._client.answers():
             raise BackendAway(self._away)
         try:
-            if self._default_partition is None:
-                self._default_partition = self._client.default_partition() or ""
-            seen = self._slurm_look = look(self._client, self._site, self._slurm_look)
+            if self._first_come is None:
+                self._first_come = self._client.first_come_first_served()
+            phantoms = self._phantoms()
+            seen = look(
+                self._client,
+                self._site,
+                self._slurm_look,
+                per_gpu=self._per_gpu,
+                phantoms=phantoms,
+            )
+            partition = self._defaults.get("partition")
+            if partition is not None:
+                check_partition(partition, seen.partitions, place="slurm_partition")
         except SlurmRefused as answer:
             raise BackendAway(str(answer)) from answer
-        gangs = {}
-        for name, jobs in seen.jobs.items():
-            if not all(job.ended for job in jobs):
-                nodes = tuple(node for job in jobs for node in job.nodes)
-                reasons = {job.reason for job in jobs if job.reason}
-                waits = any(job.pending for job in jobs)
-                gangs[name] = SeenGang(nodes, waits, ", ".join(sorted(reasons)))
+        except InputError as error:
+            raise BackendAway(str(error)) from error
+        self._slurm_look = seen
+        gangs = {name: _seen(jobs) for name, jobs in seen.jobs.items() if not _over(jobs)}
         usable = self._usable(seen)
-        return Look({node.name: node.seen(seen.occupied[node.name]) for node in usable}, gangs)
+        closed, contested = self._closed(seen, usable), self._contested(seen, usable)
+        nodes = {}
+        for node in usable:
+            occupied = seen.occupied[node.name]
+            if node.name in closed:  # what runs there goes on, but nothing is started
+                occupied = node.gpus - seen.ours.get(node.name, 0)
+            nodes[node.name] = node.seen(occupied, node.name in contested | closed)
+        return Look(nodes, gangs)
+
+    def _closed(self, seen: SlurmLook, nodes: Sequence[SlurmNode]) -> frozenset[str]:
+        """Nodes of which every partition of ours has been told to start nothing."""
+        ours = self._partitions(seen)
+        open_names = {partition.name for partition in ours if partition.is_open}
+        if not ours:
+            return frozenset()
+        return frozenset(node.name for node in nodes if not node.partitions & open_names)
+
+    def _contested(self, seen: SlurmLook, nodes: Sequence[SlurmNode]) -> frozenset[str]:
+        """Nodes on which somebody who waits in Slurm's queue would get what we give up."""
+        return contested_nodes(
+            nodes,
+            seen.around.rivals,
+            seen.partitions,
+            ours=[partition.name for partition in self._partitions(seen)],
+            our_priority=None if self._first_come else seen.newest_priority,
+        )
+
+    def _partitions(self, seen: SlurmLook) -> list[SlurmPartition]:
+        """Those that jobs are submitted to which name none."""
+        return named(
+            seen.partitions, self._defaults.get("partition") or self._default_partition(seen)
+        )
+
+    def _default_partition(self, seen: SlurmLook) -> str:
+        return next((name for name, found in seen.partitions.items() if found.is_default), "")
+
+    def _judge_gangs(self) -> None:
+        """What ran and waits again was put back into the queue by somebody else."""
+        for name, gang in self._gangs.items():
+            seen = self._look.gangs.get(name)
+            if seen is not None and seen.waits and gang.alive() and gang.was_seen():
+                why = f" ({seen.why})" if seen.why else ""
+                gang.withdraw(Ending(Outcome.KILLED, f"somebody requeued its Slurm job{why}"))
 
     def _usable(self, seen: SlurmLook) -> list[SlurmNode]:
         """The nodes that this site is about, whatever their health."""
         nodes = [node for node in seen.nodes.values() if node.gpus > 0]
-        partition = self._defaults.get("partition", self._default_partition)
+        partition = self._defaults.get("partition") or self._default_partition(seen)
         if partition:
             nodes = in_partitions(nodes, partition)
         if "constraint" in self._defaults:
@@ -215,6 +334,21 @@ class SlurmExecutor(RemoteExecutor):
         ours = [gang for gang in gangs if isinstance(gang, SlurmGang)]
         if ours and self._away is None:
             Thread(target=terminate, args=(self._client, ours), name="scancel").start()
+
+
+def _over(jobs: Sequence[SlurmJob]) -> bool:
+    return all(job.ended for job in jobs)
+
+
+def _seen(jobs: Sequence[SlurmJob]) -> SeenGang:
+    waiting = [job for job in jobs if job.pending]
+    return SeenGang(
+        nodes=tuple(node for job in jobs for node in job.nodes),
+        waits=bool(waiting),
+        why=", ".join(sorted({job.reason for job in jobs if job.reason})),
+        crowded_out=all(job.crowded_out for job in waiting),
+        suspended=any(job.suspended for job in jobs),
+    )
 
 
 def _client_here() -> SlurmClient:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from shockwave.executors.gangs.outcome import Ending, Outcome
 from shockwave.executors.slurm.hostlist import expand
 
-JOB_FORMAT = "%A|%T|%r|%b|%N|%k"  # number, state, reason, GPUs a node, nodes, comment
+JOB_FORMAT = "%A|%T|%r|%Q|%b|%N|%k"
+# number, state, reason, priority, GPUs a node, nodes, comment
 _FIELDS = JOB_FORMAT.count("|") + 1
 _GPUS = re.compile(r"gpu(?::[^:,=()]+)?[:=](\d+)")
 _NOTHING = ("(null)", "N/A", "None")
@@ -24,6 +25,12 @@ _STOPPED = {
 }
 _CRASHED = {"OUT_OF_MEMORY": "it ran out of memory"}
 _ENDED = {"COMPLETED", "FAILED", *_LOST, *_STOPPED, *_CRASHED}
+_PENDING = {
+    "PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT",
+}  # fmt: skip
+_SUSPENDED = {"SUSPENDED", "STOPPED"}
+# What passes when others have had their turn.
+_CROWDED_OUT = ("", "Resources", "Priority", "ReqNodeNotAvail", "Nodes required for job are DOWN")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +43,20 @@ class SlurmJob:
     gpus_per_node: int
     nodes: tuple[str, ...]  # none before it is started
     comment: str
+    priority: int = 0
 
     @property
     def pending(self) -> bool:
-        return self.state == "PENDING"
+        return self.state in _PENDING
+
+    @property
+    def suspended(self) -> bool:
+        return self.state in _SUSPENDED
+
+    @property
+    def crowded_out(self) -> bool:
+        """Whether it waits for what others have, or get before it."""
+        return self.reason.split(",")[0].split("(")[0].strip() in _CROWDED_OUT
 
     @property
     def ended(self) -> bool:
@@ -53,7 +70,7 @@ class SlurmJob:
 def read_jobs(text: str) -> list[SlurmJob]:
     """The answer to ``squeue --format=JOB_FORMAT``; lines that are something else are left out.
 
-    >>> read_jobs("7|RUNNING|None|gres:gpu:2|n[0-1]|a comment")[0].nodes
+    >>> read_jobs("7|RUNNING|None|100|gres:gpu:2|n[0-1]|a comment")[0].nodes
     ('n0', 'n1')
     """
     jobs = []
@@ -61,7 +78,7 @@ def read_jobs(text: str) -> list[SlurmJob]:
         fields = line.split("|", _FIELDS - 1)
         if len(fields) < _FIELDS or not fields[0].isdigit():
             continue  # the second line of somebody's comment
-        number, state, reason, gpus, nodes, comment = fields
+        number, state, reason, priority, gpus, nodes, comment = fields
         jobs.append(
             SlurmJob(
                 int(number),
@@ -70,6 +87,7 @@ def read_jobs(text: str) -> list[SlurmJob]:
                 gpus_in(gpus),
                 () if nodes in _NOTHING else expand(nodes),
                 comment,
+                int(priority) if priority.isdigit() else 0,
             )
         )
     return jobs

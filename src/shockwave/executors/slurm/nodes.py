@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from shockwave.executors.gangs.nodes import Health, SeenNode
+from shockwave.executors.slurm.fields import value_of
 from shockwave.executors.slurm.jobs import gpus_in
 from shockwave.model.cluster import Node
 
@@ -30,6 +31,10 @@ class SlurmNode:
     partitions: frozenset[str]
     features: frozenset[str]
     reason: str  # why it is not used, in the words of whoever said so
+    cpus: int = 1
+    cpus_used: int = 0  # by anybody
+    memory_mb: int = 0
+    memory_mb_used: int = 0  # by anybody; stays 0 where Slurm does not share out memory
 
     @property
     def health(self) -> Health:
@@ -42,11 +47,20 @@ class SlurmNode:
             return Health.UNCLEAR
         return Health.UP
 
-    def seen(self, occupied: int) -> SeenNode:
+    def blocked_gpus(self, cpus_per_gpu: int, mb_per_gpu: int) -> int:
+        """GPUs that nobody holds and nobody can have: processors or memory for them are gone."""
+        free = max(self.gpus - self.gpus_used, 0)
+        cpus = max(self.cpus - self.cpus_used, 0)
+        room = min(free, cpus // cpus_per_gpu) if cpus_per_gpu else (free if cpus else 0)
+        if mb_per_gpu:
+            room = min(room, max(self.memory_mb - self.memory_mb_used, 0) // mb_per_gpu)
+        return free - room
+
+    def seen(self, occupied: int, contested: bool = False) -> SeenNode:
         """As any backend shows it, with the GPUs of it that others hold."""
         node = Node(self.name, self.gpus, self.gpu_type)
-        why = self.reason or self.state
-        return SeenNode(node, self.address, self.health, occupied, reason=why)
+        why = f"{self.state.lower()} in Slurm" + (f": {self.reason}" if self.reason else "")
+        return SeenNode(node, self.address, self.health, occupied, contested, reason=why)
 
 
 def read_nodes(text: str) -> list[SlurmNode]:
@@ -55,23 +69,21 @@ def read_nodes(text: str) -> list[SlurmNode]:
 
 
 def _node(line: str) -> SlurmNode:
-    gpus = _value(line, "Gres")
+    gpus = value_of(line, "Gres")
     kind = _TYPE.search(gpus)
-    name = _value(line, "NodeName")
+    name = value_of(line, "NodeName")
     return SlurmNode(
         name=name,
-        address=_value(line, "NodeAddr") or name,
-        state=_value(line, "State"),
+        address=value_of(line, "NodeAddr") or name,
+        state=value_of(line, "State"),
         gpus=gpus_in(gpus),
         gpu_type=kind.group(1) if kind else "gpu",
-        gpus_used=gpus_in(_value(line, "GresUsed")),
-        partitions=frozenset(_value(line, "Partitions").split(",")) - {""},
-        features=frozenset(_value(line, "AvailableFeatures").split(",")) - {""},
+        gpus_used=gpus_in(value_of(line, "GresUsed")),
+        partitions=frozenset(value_of(line, "Partitions").split(",")) - {""},
+        features=frozenset(value_of(line, "AvailableFeatures").split(",")) - {""},
         reason=line.partition(" Reason=")[2].strip(),
+        cpus=int(value_of(line, "CPUTot") or 1),
+        cpus_used=int(value_of(line, "CPUAlloc") or 0),
+        memory_mb=int(value_of(line, "RealMemory") or 0),
+        memory_mb_used=int(value_of(line, "AllocMem") or 0),
     )
-
-
-def _value(line: str, key: str) -> str:
-    """The first value by that name: whatever people wrote about a node comes last."""
-    match = re.search(rf"(?:^|\s){key}=(\S*)", line)
-    return "" if match is None or match.group(1) in ("(null)", "N/A") else match.group(1)

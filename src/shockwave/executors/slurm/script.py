@@ -21,7 +21,7 @@ from shockwave.protocol.names import file_name
 
 OPTIONS = (
     "partition", "account", "qos", "constraint", "reservation", "time", "cpus_per_gpu",
-    "mem_per_gpu",
+    "mem_per_gpu", "exclude", "exclusive", "gpu_type", "licenses", "extra",
 )  # fmt: skip
 # Ranks are told who they are as by torchrun. Frameworks that see these would believe Slurm.
 _MISLEADING = (
@@ -29,6 +29,7 @@ _MISLEADING = (
     "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS",
     "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE",
 )  # fmt: skip
+FORGET = f"unset {' '.join(_MISLEADING)}"
 _SRUN = (
     "srun", "--ntasks-per-node=1", "--mpi=none", "--cpu-bind=none", "--input=none",
     "--kill-on-bad-exit=0", "--wait=0",
@@ -53,12 +54,13 @@ class Submission:
         common = self._common()
         components = self._components()
         arguments: list[str] = []
+        kind = f"{self.options['gpu_type']}:" if "gpu_type" in self.options else ""
         for gpus, nodes in components.items():
             arguments += [*([":"] if arguments else []), *common]
             arguments += [f"--nodelist={','.join(nodes)}", f"--nodes={len(nodes)}"]
             arguments += [
-                f"--gres=gpu:{gpus}",
-                f"--output={_literal(self.folder.supervisor_log())}",
+                f"--gres=gpu:{kind}{gpus}",
+                f"--output={literal(self.folder.supervisor_log())}",
             ]
         # Only the script of the first component is run.
         position = arguments.index(":") if ":" in arguments else len(arguments)
@@ -76,7 +78,7 @@ class Submission:
             f"--chdir={self.folder.path}",
             "--open-mode=truncate",
             "--ntasks-per-node=1",
-            *(f"--{name.replace('_', '-')}={value}" for name, value in self.options.items()),
+            *option_arguments(self.options),
         ]
 
     def _components(self) -> dict[int, list[str]]:
@@ -87,21 +89,37 @@ class Submission:
         return components
 
     def _script(self, components: int) -> str:
-        forget = f"unset {' '.join(_MISLEADING)}"
         *program, _ = supervisor_argv(
             self.folder, self.name.generation, self.source, python=self.python
         )
         if len(self.placement) == 1:
-            return f"{forget}; exec {shlex.join(program)} 0"
+            return f"{FORGET}; exec {shlex.join(program)} 0"
         which = " ".join(
             f"{shlex.quote(node)}) part={part};;" for part, (node, _) in enumerate(self.placement)
         )
         part = f"case $SLURMD_NODENAME in {which} esac"
-        on_node = f'{forget}; {part}; exec {shlex.join(program)} "$part"'
+        on_node = f'{FORGET}; {part}; exec {shlex.join(program)} "$part"'
         groups = [] if components == 1 else [f"--het-group=0-{components - 1}"]
         return f"exec {shlex.join([*_SRUN, *groups, '/bin/sh', '-c', on_node])}"
 
 
-def _literal(path: Path) -> str:
+def option_arguments(options: Mapping[str, str]) -> list[str]:
+    """The user's options as ``sbatch`` takes them, without the kind of GPU.
+
+    >>> option_arguments({"partition": "a", "exclusive": "True", "extra": "nice=5,signal=USR1"})
+    ['--partition=a', '--exclusive', '--nice=5', '--signal=USR1']
+    """
+    arguments = []
+    for name, value in options.items():
+        if name == "exclusive":
+            arguments += ["--exclusive"] if value == "True" else []
+        elif name == "extra":
+            arguments += [f"--{option}" for option in value.split(",")]
+        elif name != "gpu_type":
+            arguments.append(f"--{name.replace('_', '-')}={value}")
+    return arguments
+
+
+def literal(path: Path) -> str:
     """As a file name of Slurm's, in which a percent sign begins a pattern."""
     return str(path).replace("%", "%%")

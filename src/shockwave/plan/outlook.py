@@ -1,0 +1,158 @@
+"""What to expect: the joint futures of the jobs that are there and of those that will come.
+
+Holds what has to be remembered from round to round: the jobs of the present busy period, and a
+fair cluster that runs alongside the real one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from shockwave.model.view import Floats, View
+from shockwave.plan.arrivals import ArrivalHabits, ExpectedArrivals
+from shockwave.plan.contention import Crowd, fair_by_crowd, fluid_finishes
+from shockwave.plan.futures import Futures, gittins_seconds, joint_samples
+from shockwave.plan.reservation import ReservationRules, reserve
+from shockwave.plan.sharing import FairCluster
+from shockwave.plan.targets import Workload
+from shockwave.predict.base import Forecast
+from shockwave.predict.claims import broken
+
+
+@dataclass(frozen=True)
+class OutlookSettings:
+    """Limits aim a little below the fairness of 1.05 that is reported."""
+
+    static_limit: float = 1.0  # of X * jobs / M
+    crowd_limit: float = 1.045  # of X * mean active jobs / M
+    egalitarian_limit: float = 1.4  # of the completion time in an equally shared cluster
+    overhead_rounds: float = 0.5  # that a job takes on top of its work: its last, half used
+    arrivals_share: float = 0.5  # arrivals go on for this part of the time they have lasted
+    expected_jobs: int = 64  # at most so many stand for all that are expected
+    late: float = 0.95  # quantile of the remaining time that counts as the late case
+
+
+class Outlook:
+    """Makes futures, one round after the other."""
+
+    def __init__(self, settings: OutlookSettings, rules: ReservationRules) -> None:
+        self.settings = settings
+        self._rules = rules
+        self._workload = Workload()
+        self._fair_cluster = FairCluster()
+        self._habits = ArrivalHabits(settings.arrivals_share)
+
+    def futures(self, view: View, forecast: Forecast, samples: int) -> Futures:
+        """``samples`` joint futures from now on."""
+        s, now, gpus_total = self.settings, view.now, view.gpus_total
+        mean = np.maximum(forecast.remaining_seconds, 1.0)
+        levels = (np.arange(samples) + 0.5) / samples
+        quantiles = np.maximum(np.stack([forecast.quantile(q) for q in levels]), 1e-3)
+        late = np.maximum(forecast.quantile(s.late), mean)
+        total = view.productive_seconds + mean
+        self._workload.update(view, total)
+        horizon = self._horizon(view, mean)
+        coming = self._habits.expect(
+            now,
+            self._workload.arrival,
+            self._workload.gpus,
+            self._workload.total_seconds,
+            gpus_total=gpus_total,
+            round_seconds=view.round_seconds,
+            horizon_seconds=horizon,
+        )
+        contention = max(1.0, (self._workload.jobs + len(coming)) / gpus_total)
+        on_time = self._on_time(view, mean, total, coming, horizon)
+        fair_jct = self._fair_cluster.finish_times(view, total) - view.arrival
+        stretch = np.minimum(s.static_limit * contention, s.egalitarian_limit * fair_jct / total)
+        reserved = reserve(view, mean, fair_jct, self._rules)
+        few = _thinned(coming, s.expected_jobs)
+        count = len(few)
+        copies = len(coming) / max(count, 1)
+        none, never = np.zeros(count), np.full(count, np.inf)
+        drawn = joint_samples(quantiles, view.handle)
+        also = few.total_seconds
+
+        def both(here: Floats, there: Floats) -> Floats:
+            return np.concatenate([here, there])
+
+        return Futures(
+            remaining=np.concatenate([drawn, np.broadcast_to(also, (samples, count))], axis=1),
+            release=both(np.zeros(len(view)), few.after_seconds),
+            elapsed=both(view.elapsed, -few.after_seconds),
+            gpus=both(view.gpus.astype(np.float64), few.gpus),
+            copies=both(np.ones(len(view)), np.full(count, copies)),
+            weight=both(view.weight / view.weight.mean(), np.ones(count)),
+            running=np.concatenate([view.running, np.zeros(count, dtype=np.bool_)]),
+            mean=both(mean, also),
+            early=both(np.minimum(quantiles[0], mean), also),
+            late=both(late, also),
+            size=both(np.maximum(gittins_seconds(quantiles), 1.0), also),
+            worked=both(view.productive_seconds, none),
+            restart=np.full(len(view) + count, view.restart_seconds),
+            fair_stretch=both(stretch, never),
+            fair_jct=both(fair_jct, never),
+            claim=both((~broken(view)).astype(np.float64), np.ones(count)),
+            reserved=both(reserved.start, never),
+            may_start=np.concatenate([reserved.may_start, np.zeros(count, dtype=np.bool_)]),
+            on_time=both(on_time, never),
+            active_integral=both(view.active_integral, none),
+            rounds_active=both(view.rounds_active.astype(np.float64), none),
+            horizon=horizon,
+            round_seconds=view.round_seconds,
+            gpus_total=gpus_total,
+            present=len(view),
+        )
+
+    def _horizon(self, view: View, remaining: Floats) -> float:
+        """When all should have ended: what the lower bound allows or the work left needs.
+
+        Never the longest job: whenever that one slips, it would relax the end for all.
+        """
+        bound = self._workload.makespan_bound(view.gpus_total)
+        work = view.gpus * (remaining + self._overhead(view))
+        return max(bound - view.now, float(work.sum()) / view.gpus_total)
+
+    def _overhead(self, view: View) -> float:
+        return self.settings.overhead_rounds * view.round_seconds
+
+    def _on_time(
+        self,
+        view: View,
+        remaining: Floats,
+        total: Floats,
+        coming: ExpectedArrivals,
+        horizon: float,
+    ) -> Floats:
+        overhead = self._overhead(view)
+        crowd = Crowd.of(
+            view.elapsed,
+            view.gpus.astype(np.float64),
+            remaining,
+            total,
+            view.active_integral,
+            view.rounds_active.astype(np.float64),
+            coming,
+        )
+        work = float((crowd.gpus * (crowd.remaining + overhead)).sum())
+        latest = fair_by_crowd(
+            crowd,
+            fluid_finishes(crowd, overhead, view.gpus_total),
+            slack=self.settings.crowd_limit,
+            gpus_total=view.gpus_total,
+            round_seconds=view.round_seconds,
+            horizon_seconds=max(work / view.gpus_total, horizon),
+        )
+        return latest[: len(view)]
+
+
+def _thinned(coming: ExpectedArrivals, most: int) -> ExpectedArrivals:
+    """Every so many-th of the expected jobs, ``most`` at most."""
+    every = math.ceil(len(coming) / most) if len(coming) else 1
+    chosen = slice(every - 1, None, every)
+    return ExpectedArrivals(
+        coming.after_seconds[chosen], coming.gpus[chosen], coming.total_seconds[chosen]
+    )

@@ -1,0 +1,197 @@
+"""What people were told about starts and finishes, how it came out, and what to tell next.
+
+An interval that is called 80 % must hold the truth in 80 % of all cases, whatever the reasons
+for which it would not: futures that were sampled too alike, orders that changed, gangs that did
+not fit. So what was told is remembered until the truth is known, and its errors correct the next
+intervals (split conformal prediction, each end by itself, errors in units of the time foretold).
+Starts of waiting jobs and finishes of waiting and of running jobs have errors of their own, and
+so have short, middling and long times.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from shockwave.model.view import Bools, Floats, Ints
+
+TAIL = 0.1  # of the cases beyond either end of an interval
+_REMEMBERED = 300  # errors of each kind
+_ENOUGH = 20  # errors from which intervals are corrected
+_BOUNDS = (8.0, 40.0)  # rounds: short, middling, long
+
+
+class Told(IntEnum):
+    """What an interval is about."""
+
+    START = 0  # of a job that waits
+    FINISH_WAITING = 1  # of a job that waits
+    FINISH_RUNNING = 2  # of a job that runs
+
+
+# Errors of low, middle and high in units of the time foretold; before there are any, these.
+_Errors = tuple[float, float, float]
+_AT_FIRST: dict[Told, _Errors] = {
+    Told.START: (-0.3, 0.0, 0.6),
+    Told.FINISH_WAITING: (-0.15, 0.0, 0.3),
+    Told.FINISH_RUNNING: (-0.02, 0.0, 0.1),
+}
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """One column per job, seconds from when it was told."""
+
+    low: Floats
+    middle: Floats
+    high: Floats
+
+    def of(self, jobs: Ints | Bools) -> Intervals:
+        return Intervals(self.low[jobs], self.middle[jobs], self.high[jobs])
+
+    def where(self, jobs: Bools, other: Intervals) -> Intervals:
+        """These for ``jobs``, the others' for the rest."""
+        return Intervals(
+            np.where(jobs, self.low, other.low),
+            np.where(jobs, self.middle, other.middle),
+            np.where(jobs, self.high, other.high),
+        )
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How intervals came out."""
+
+    cases: int
+    inside: float  # share of the cases within their interval
+    mean_width_seconds: float
+    median_error_seconds: float  # of the middle
+    median_truth_seconds: float  # how far away the truth was, to compare the error with
+
+
+def coverage(told: Intervals, truth: Floats) -> Coverage | None:
+    """Intervals against what really happened, all in seconds from when each was told.
+
+    >>> told = Intervals(np.array([1.0, 1.0]), np.array([2.0, 2.0]), np.array([3.0, 3.0]))
+    >>> coverage(told, np.array([2.5, 4.0])).inside
+    0.5
+    """
+    if not len(truth):
+        return None
+    within = (told.low - 1e-6 <= truth) & (truth <= told.high + 1e-6)
+    return Coverage(
+        cases=len(truth),
+        inside=float(within.mean()),
+        mean_width_seconds=float((told.high - told.low).mean()),
+        median_error_seconds=float(np.median(np.abs(told.middle - truth))),
+        median_truth_seconds=float(np.median(truth)),
+    )
+
+
+class Promises:
+    """Remembers what was told, and corrects by what came of it. ``unit`` is a round's length."""
+
+    def __init__(self) -> None:
+        self._open: list[_Open] = []
+        self._errors: dict[tuple[int, int], deque[_Errors]] = {}
+
+    def remember(self, about: Told, handles: Ints, now: float, told: Intervals) -> None:
+        """What was told of these jobs at ``now``, before any correction."""
+        if len(handles):
+            self._open.append(_Open(about, handles, now, told))
+
+    def started(self, handles: Ints, now: float, unit: float) -> None:
+        """These jobs begin to run."""
+        self._resolve((Told.START,), handles, now, unit)
+
+    def finished(self, handles: Ints, now: float, unit: float) -> None:
+        """These jobs have left."""
+        self._resolve((Told.FINISH_WAITING, Told.FINISH_RUNNING), handles, now, unit)
+
+    def corrected(self, about: Told, told: Intervals, now: float, unit: float) -> Intervals:
+        """The intervals with the errors of their kind taken into account."""
+        size = _sizes(told.middle, unit)
+        overdue = self._overdue(about, now, unit)
+        lengths = range(len(_BOUNDS) + 1)
+        shift = np.array([self._shift(about, length, overdue) for length in lengths])
+        low, middle, high = shift[size].T
+        scale = np.maximum(told.middle, unit)
+        centre = np.maximum(told.middle + middle * scale, 0.0)
+        return Intervals(
+            low=np.clip(told.low + low * scale, 0.0, centre),
+            middle=centre,
+            high=np.maximum(told.high + high * scale, centre),
+        )
+
+    def _resolve(self, abouts: tuple[Told, ...], handles: Ints, now: float, unit: float) -> None:
+        if not len(handles):
+            return
+        for record in self._open:
+            if record.about in abouts:
+                hit = np.isin(record.handles, handles, assume_unique=True)
+                if hit.any():
+                    self._learn(record.about, record.told.of(hit), now - record.told_at, unit)
+                    record.keep(~hit)
+        self._open = [record for record in self._open if len(record.handles)]
+
+    def _learn(self, about: Told, told: Intervals, truth: float, unit: float) -> None:
+        for size, error in _errors(told, truth, unit):
+            self._errors.setdefault((about, size), deque(maxlen=_REMEMBERED)).append(error)
+
+    def _overdue(self, about: Told, now: float, unit: float) -> dict[int, list[_Errors]]:
+        """By size: errors of what has not come true although its interval is over.
+
+        Without them only the early ones would count while the late ones are still to come.
+        """
+        found: dict[int, list[_Errors]] = {}
+        for record in self._open:
+            over = now - record.told_at > record.told.high
+            if record.about == about and over.any():
+                told = record.told.of(over)
+                for size, error in _errors(told, now - record.told_at, unit):
+                    found.setdefault(size, []).append(error)
+        return found
+
+    def _shift(self, about: Told, size: int, overdue: dict[int, list[_Errors]]) -> _Errors:
+        """By how much to move low, middle and high, in units of the time foretold."""
+        errors = [*self._errors.get((about, size), ()), *overdue.get(size, ())]
+        if len(errors) < _ENOUGH:
+            errors = [e for (kind, _), own in self._errors.items() if kind == about for e in own]
+            errors += [error for own in overdue.values() for error in own]
+        if len(errors) < _ENOUGH:
+            return _AT_FIRST[about]
+        low, middle, high = np.array(errors).T
+        return (
+            float(np.quantile(low, TAIL)),
+            float(np.median(middle)),
+            float(np.quantile(high, 1.0 - TAIL)),
+        )
+
+
+def _errors(told: Intervals, truth: float, unit: float) -> Iterator[tuple[int, _Errors]]:
+    """How far the truth is from each part of the intervals, with the size that counts."""
+    scale = np.maximum(told.middle, unit)
+    parts = np.stack([(truth - part) / scale for part in (told.low, told.middle, told.high)])
+    sizes = _sizes(told.middle, unit).tolist()
+    yield from zip(sizes, (tuple(part) for part in parts.T.tolist()), strict=True)
+
+
+def _sizes(seconds: Floats, unit: float) -> Ints:
+    return np.searchsorted(np.array(_BOUNDS) * unit, seconds)
+
+
+@dataclass
+class _Open:
+    """Intervals that nobody knows the truth of yet."""
+
+    about: Told
+    handles: Ints
+    told_at: float
+    told: Intervals
+
+    def keep(self, jobs: Bools) -> None:
+        self.handles, self.told = self.handles[jobs], self.told.of(jobs)

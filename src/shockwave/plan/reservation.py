@@ -1,0 +1,53 @@
+"""Wide gangs get a time from which they go before all others, and are left alone once they run.
+
+A gang that takes a large part of the cluster finds it free by chance only: there is always a
+smaller job that is worth more per GPU. So it is promised a start, early enough for a fair
+wait; until then others fill the GPUs, and from then on nobody is ahead of it. In return for
+having let others pass it is not stopped. Both hold for gangs that have waited several times as
+long as they will run: nobody waits for a wide gang longer than it has waited for others. Longer
+ones have to find their place in the order like everybody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from shockwave.model.view import Bools, Floats, View
+
+
+@dataclass(frozen=True)
+class ReservationRules:
+    """Which gangs are wide, and when they may claim the cluster."""
+
+    wide_share: float = 0.5  # of the GPUs; gangs larger than this are wide
+    wait_limit: float = 1.4  # of the time that it would wait in an equally shared cluster
+    kept_share: float = 1.0 / 3.0  # of the time waited: so long it runs undisturbed
+
+
+@dataclass(frozen=True)
+class Reservations:
+    """Seconds from now, one element per job of the view."""
+
+    wide: Bools
+    start: Floats  # when the gang goes before all others; infinite for other jobs
+    may_start: Bools  # a waiting gang that has let others pass for long enough to start now
+
+
+def reserve(
+    view: View, remaining: Floats, fair_jct: Floats, rules: ReservationRules
+) -> Reservations:
+    """The promised starts; ``fair_jct`` is the completion time in an equally shared cluster."""
+    wide = view.gpus > rules.wide_share * view.gpus_total
+    waited = view.elapsed - view.received_seconds
+    credit = rules.kept_share * waited - view.received_seconds
+    waiting = wide & ~view.running
+    fair_wait = np.maximum(fair_jct - view.productive_seconds - remaining, 0.0)
+    latest = np.maximum(rules.wait_limit * fair_wait - waited, 0.0)
+    # With some to spare: a start takes time, and the last round is begun before it ends.
+    takes = remaining + view.restart_seconds + 2.0 * view.round_seconds
+    earned = np.maximum((takes - credit) / rules.kept_share, 0.0)
+    start = np.where(waiting, np.maximum(latest, earned), np.inf)
+    start[wide & view.running & (credit > 0.0)] = 0.0
+    return Reservations(wide, start, waiting & (earned == 0.0) & (latest > 0.0))

@@ -1,0 +1,167 @@
+"""The index that orders jobs: what a GPU-round is worth to each, for a given stance.
+
+A stance says how much the fair finish, the common end and caution count in this round; which
+stance is right depends on the workload, so it is chosen by looking ahead
+(:mod:`shockwave.plan.rollout`). There are no classes: every term rises and falls steadily with
+the slack that it is about, so that no second more or less turns the order round.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shockwave.model.view import Bools, Floats
+from shockwave.plan.futures import Futures
+
+# Rollouts compare many rough futures: single precision is enough for them, and twice as fast.
+Singles = NDArray[np.float32]
+
+_RESERVED = 1000.0  # what a reservation that is due adds: more than anything else can
+
+
+@dataclass(frozen=True)
+class Stance:
+    """How much each aim counts. 0 switches it off."""
+
+    caution: float  # 0: plan by means, 1: by late cases for the end and early ones for fairness
+    end: float  # not to delay the end of the whole
+    fair: float  # not to finish later than fair
+    prompt: float  # to finish within what a crowded cluster makes of the job's own runtime
+
+
+STANCES = (
+    Stance(0.0, 0.0, 0.0, 0.0),
+    Stance(0.0, 0.0, 3.0, 1.0),
+    Stance(0.0, 1.0, 3.0, 0.0),
+    Stance(0.0, 1.0, 3.0, 1.0),
+    Stance(0.5, 1.0, 3.0, 1.0),
+    Stance(0.5, 1.0, 10.0, 1.0),
+    Stance(1.0, 1.0, 3.0, 0.0),
+    Stance(1.0, 1.0, 3.0, 2.0),
+    Stance(1.0, 1.0, 10.0, 2.0),
+    Stance(1.0, 1.0, 10.0, 5.0),
+)
+
+
+@dataclass(frozen=True)
+class IndexSettings:
+    """Lengths in rounds, heights in units of the bid of a one-GPU job with one round to go."""
+
+    gang_exponent: float = 0.5  # 0: shortest time first, 1: least GPU-work first
+    keep: float = 2.0  # a running job's progress counts this many times
+    keep_per_restart: float = 6.0  # ... or 1 and so much per round that a restart takes, if more
+    keep_rounds: float = 1.0  # of slack: by so much it presses earlier than one that waits
+    fair_rounds: float = 20.0  # slack at which fairness begins to count
+    fair_caution: float = 0.75  # at least, whatever the stance
+    press_rounds: float = 2.0  # slack below which a job presses with all its weight
+    prompt_rounds: float = 12.0  # laxity below which a job that can be prompt is
+    pressing: float = 4.0  # the height at which it presses
+    give_up: float = 0.05  # share of the fair completion time by which it may be late
+    give_up_rounds: float = 5.0  # ... after which it returns to the index within about these
+
+
+@dataclass(frozen=True)
+class Worth:
+    """[stance, sample, job] what a GPU-round is worth, by its parts."""
+
+    progress: Singles
+    fairness: Singles
+    end: Singles
+
+    @property
+    def total(self) -> Singles:
+        return self.progress + self.fairness + self.end
+
+
+class Index:
+    """The index of all jobs for several stances at once. All times in rounds inside."""
+
+    def __init__(
+        self, futures: Futures, stances: tuple[Stance, ...], settings: IndexSettings
+    ) -> None:
+        f, s, unit = futures, settings, futures.round_seconds
+        self.stances = len(stances)
+        self._settings = s
+        self._unit = unit
+        self._caution = _column([stance.caution for stance in stances])
+        self._end = _column([s.pressing * stance.end for stance in stances])
+        self._fair = _column([stance.fair for stance in stances])
+        self._pressing = _column([s.pressing * min(stance.fair, 1.0) for stance in stances])
+        self._prompt = _column([stance.prompt for stance in stances])
+        self._fair_caution = np.maximum(self._caution, _single(s.fair_caution))
+        self._mean = _single(f.mean / unit)
+        self._late = _single(f.late / unit)
+        self._early = _single(f.early / unit)
+        self._scale = _single(f.weight / f.gpus**s.gang_exponent)
+        self._share = _single(f.size / f.mean)
+        self._kept = _single(np.maximum(s.keep, 1.0 + s.keep_per_restart * f.restart / unit))
+        # A finite stand-in for "nothing is promised", so that sums stay numbers.
+        stretch = np.minimum(f.fair_stretch, 1e6)
+        self._stretch = _single(stretch)
+        self._owed = _single((stretch * f.worked - f.elapsed) / unit)
+        self._worked = _single(f.worked / unit)
+        self._on_time = _single(np.minimum(f.on_time / unit, 1e6))
+        self._claim = _single(f.claim)
+        self._reserved = _single(f.reserved / unit)
+        self._horizon = f.horizon / unit
+
+    def at(self, seconds: float, executed: Singles, running: Bools) -> Worth:
+        """The worth of a round that begins in ``seconds``, for jobs that have run ``executed``.
+
+        ``executed`` is in rounds. Blind to how long a job will really take: the belief about
+        the rest is the mean's rest, or half of the late case's once the mean has passed.
+        """
+        s, now = self._settings, _single(seconds / self._unit)
+        late = self._late - executed
+        belief = np.maximum(self._mean - executed, _single(0.5) * late)
+        np.maximum(belief, _single(0.25), out=belief)
+        early = np.maximum(self._early - executed, _single(0.25) * belief)
+
+        careful = belief - self._fair_caution * (belief - early)
+        fair_jct = self._stretch * (executed + careful)
+        slack = fair_jct - careful + (self._owed - now)
+        fair_jct += self._stretch * self._worked
+        laxity = (self._on_time - now) - belief
+        over = np.maximum(late - belief, _single(0.0))
+        end_slack = _single(self._horizon - now) - belief - self._caution * over
+
+        soft = np.maximum(slack, _single(-8.0) * slack)
+        soft = self._fair / (_single(1.0) + soft / _single(s.fair_rounds)) ** 2
+        prompt = _ramp(laxity) * _ramp(_single(0.5) * (_single(s.prompt_rounds) - laxity))
+        progress = self._scale / np.maximum(belief * self._share, _single(0.1))
+        progress *= np.where(running, self._kept, _single(1.0))
+        hopeless = np.maximum(-slack - _single(s.give_up) * fair_jct, _single(0.0))
+        hopeless /= _single(s.give_up_rounds)
+        held = _single(s.keep_rounds) * running
+        pressed = self._pressing * self._pressed(slack - held) / (_single(1.0) + hopeless**2)
+        gain = soft + self._prompt * prompt * (_single(1.0) + soft)
+        fairness = progress * gain + pressed
+        fairness *= self._claim
+        fairness += _single(_RESERVED) * (self._reserved <= now)
+        # Work that ends within the round is not taken from a job.
+        ending = running & (belief <= 1.0)
+        progress += _single(4.0 * s.pressing) * ending
+        end = self._claim * self._end * self._pressed(end_slack - held)
+        return Worth(progress, fairness, end)
+
+    def _pressed(self, slack: Singles) -> Singles:
+        """From 0 to 1 as the slack runs out, and on from there: the less slack, the more."""
+        begins = _ramp((_single(self._settings.press_rounds + 1.5) - slack) / _single(3.0))
+        height = np.clip(_single(1.0) - slack / _single(30.0), _single(0.5), _single(4.0))
+        return np.asarray(begins * height)
+
+
+def _ramp(value: Singles) -> Singles:
+    """0 below 0, 1 above 1, and straight in between."""
+    return np.asarray(np.clip(value, _single(0.0), _single(1.0)))
+
+
+def _single(value: Floats | Singles | float) -> Singles:
+    return np.asarray(value, dtype=np.float32)
+
+
+def _column(values: list[float]) -> Singles:
+    return np.array(values, dtype=np.float32)[:, None, None]

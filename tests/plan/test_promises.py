@@ -1,0 +1,74 @@
+"""Intervals that are corrected by how earlier ones came out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from shockwave.plan.promises import Intervals, Promises, Told, coverage
+
+UNIT = 120.0
+
+
+def intervals(low: float, middle: float, high: float, count: int = 1) -> Intervals:
+    return Intervals(np.full(count, low), np.full(count, middle), np.full(count, high))
+
+
+def promised(truth: np.ndarray, told: Intervals) -> Promises:
+    """One job after the other is told the same, and comes out as the truth says."""
+    promises = Promises()
+    for handle, seconds in enumerate(truth.tolist()):
+        promises.remember(Told.START, np.array([handle]), 0.0, told)
+        promises.started(np.array([handle]), seconds, UNIT)
+    return promises
+
+
+@pytest.mark.parametrize("bias", [0.5, 1.0, 2.0])
+def test_after_enough_errors_intervals_hold_four_in_five(bias: float) -> None:
+    rng = np.random.default_rng(1)
+    truth = 2000.0 * bias * rng.lognormal(0.0, 0.4, 400)
+    told = intervals(1900.0, 2000.0, 2100.0)
+    promises = promised(truth[:200], told)
+    corrected = promises.corrected(Told.START, intervals(1900.0, 2000.0, 2100.0, 200), 0.0, UNIT)
+    came_out = coverage(corrected, truth[200:])
+    assert came_out is not None
+    assert 0.7 <= came_out.inside <= 0.9
+
+
+def test_intervals_that_were_too_wide_become_narrower() -> None:
+    truth = np.full(50, 2000.0)
+    promises = promised(truth, intervals(500.0, 2000.0, 9000.0))
+    corrected = promises.corrected(Told.START, intervals(500.0, 2000.0, 9000.0), 0.0, UNIT)
+    assert corrected.high[0] - corrected.low[0] < 100.0
+
+
+def test_an_interval_holds_its_middle_and_lies_in_the_future() -> None:
+    rng = np.random.default_rng(2)
+    told = intervals(100.0, 200.0, 300.0)
+    promises = promised(rng.uniform(0.0, 5000.0, 100), told)
+    for about in Told:
+        corrected = promises.corrected(about, told, 0.0, UNIT)
+        assert 0.0 <= corrected.low[0] <= corrected.middle[0] <= corrected.high[0]
+
+
+def test_what_is_overdue_counts_before_the_truth_is_known() -> None:
+    """Else only those who came early would count while the others are still waited for."""
+    told = intervals(900.0, 1000.0, 1100.0)
+    early = promised(np.full(30, 1000.0), told)
+    handles = np.arange(100, 160)
+    early.remember(Told.START, handles, 0.0, intervals(900.0, 1000.0, 1100.0, 60))
+    before = early.corrected(Told.START, told, 500.0, UNIT)
+    after = early.corrected(Told.START, told, 5000.0, UNIT)
+    assert after.high[0] > before.high[0]
+
+
+def test_starts_and_finishes_have_errors_of_their_own() -> None:
+    told = intervals(900.0, 1000.0, 1100.0)
+    promises = promised(np.full(40, 4000.0), told)
+    start = promises.corrected(Told.START, told, 0.0, UNIT)
+    finish = promises.corrected(Told.FINISH_RUNNING, told, 0.0, UNIT)
+    assert start.middle[0] > 2 * finish.middle[0]
+
+
+def test_nothing_told_has_no_coverage() -> None:
+    assert coverage(intervals(0.0, 0.0, 0.0, 0), np.empty(0)) is None

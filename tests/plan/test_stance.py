@@ -1,0 +1,83 @@
+"""The index: steady, and each part there for what it is there for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.plan.jobs import make_futures
+
+from shockwave.plan.futures import Futures
+from shockwave.plan.stance import STANCES, Index, IndexSettings, Worth
+
+ALL = STANCES[-1:]
+NONE = STANCES[:1]
+NOTHING = np.zeros((1, 1, 1), dtype=np.float32)
+
+
+def worth(futures: Futures, stances: tuple = ALL) -> Worth:  # type: ignore[type-arg]
+    return Index(futures, stances, IndexSettings()).at(0.0, NOTHING, futures.running[None, None])
+
+
+def test_short_work_is_worth_more_and_wide_gangs_less() -> None:
+    total = worth(make_futures([[600.0, 1200.0, 600.0]], gpus=[1.0, 1.0, 4.0]), NONE).total[0, 0]
+    assert total[0] == pytest.approx(2 * total[1])
+    assert total[0] == pytest.approx(2 * total[2])
+
+
+def test_a_running_job_is_preferred_and_one_that_ends_in_the_round_most() -> None:
+    jobs = [[600.0, 600.0, 60.0, 60.0]]
+    total = worth(make_futures(jobs, running=[True, False, True, False]), NONE).total[0, 0]
+    assert total[0] > total[1]
+    assert total[2] > 2 * total[3]
+
+
+@pytest.mark.parametrize("part", ["fairness", "end"])
+def test_no_second_more_or_less_turns_the_order_round(part: str) -> None:
+    """Along a fine grid of slack each part moves in small steps only."""
+    slack = np.arange(-3600.0, 7200.0, 10.0)
+    remaining = 3600.0
+    if part == "fairness":
+        futures = make_futures(
+            [[remaining] * len(slack)], fair_stretch=3.0, elapsed=2.0 * remaining - slack
+        )
+        values = worth(futures).fairness[0, 0]
+    else:
+        values = np.array(
+            [
+                worth(make_futures([[remaining]], horizon=remaining + own)).end[0, 0, 0]
+                for own in slack
+            ]
+        )
+    assert values.max() > 1.0
+    assert np.abs(np.diff(values)).max() < 0.1 * values.max()
+
+
+def test_fairness_presses_while_it_can_be_met_and_lets_go_after() -> None:
+    far, near, gone = (
+        float(worth(make_futures([[3600.0]], fair_stretch=3.0, elapsed=at)).fairness[0, 0, 0])
+        for at in (0.0, 7200.0, 20_000.0)
+    )
+    assert near > far
+    assert near > gone
+
+
+def test_the_common_end_does_not_let_go() -> None:
+    near, late = (
+        float(worth(make_futures([[3600.0]], horizon=horizon)).end[0, 0, 0])
+        for horizon in (3700.0, 1000.0)
+    )
+    assert late > near > 0.0
+
+
+def test_who_broke_their_word_has_no_claim_to_more_than_progress() -> None:
+    parts = worth(make_futures([[3600.0]], fair_stretch=1.0, horizon=100.0, claim=0.0))
+    assert parts.fairness[0, 0, 0] == parts.end[0, 0, 0] == 0.0
+    assert parts.progress[0, 0, 0] > 0.0
+
+
+def test_a_reservation_that_is_due_goes_before_everything() -> None:
+    jobs = [[60.0, 7200.0, 3600.0]]
+    futures = make_futures(
+        jobs, running=[True, False, False], reserved=[np.inf, 0.0, np.inf], horizon=100.0
+    )
+    assert worth(futures).total[0, 0].argmax() == 1
