@@ -60,7 +60,7 @@ def start(
     """The scheduler as a process of its own, and its address."""
     command = [
         sys.executable, "-m", "shockwave.cli.main", "serve", "--state-dir", str(state), *where,
-        "--round", str(round_seconds), "--restart", "1", "--port", "0", "--policy", policy,
+        "--round", str(round_seconds), "--restart", "1", "--policy", policy,
         "--stop-jobs",
     ]  # fmt: skip
     log = (state.parent / "serve.log").open("w+")

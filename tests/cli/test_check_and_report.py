@@ -173,7 +173,7 @@ def test_a_folder_of_another_version_is_refused_by_everybody_in_one_line(
         ("check", state_dir),
         ("report", state_dir),
         ("replay", state_dir),
-        ("serve", "--state-dir", state_dir, "--port", 0),
+        ("serve", "--state-dir", state_dir),
     ):
         done = shockwave(*command)
         assert done.exit_code == 2, done.output

@@ -43,7 +43,7 @@ class Scheduler:
         self._command = [
             sys.executable, "-m", "shockwave.cli.main", "serve", "--state-dir", str(self.state),
             *where, "--policy", policy, "--round", str(round_seconds), "--restart", "0.5",
-            "--grace-seconds", "15", "--port", "0",
+            "--grace-seconds", "15",
         ]  # fmt: skip
         self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None

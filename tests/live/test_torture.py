@@ -30,7 +30,7 @@ JOBS = 30
 EPOCHS = 3
 SETTINGS = (
     "--slots", "4", "--policy", "las", "--round-seconds", "0.5", "--restart-seconds", "0.05",
-    "--snapshot-events", "2", "--journal-days", "0", "--port", "0", "--first-back-off-seconds", "0",
+    "--snapshot-events", "2", "--journal-days", "0", "--first-back-off-seconds", "0",
 )  # fmt: skip
 PATIENCE_SECONDS = 120.0
 

@@ -194,7 +194,7 @@ def test_a_link_in_ones_own_folder_leads_nowhere(
     victim.write_text("untouched")
     plant = f"""
 cd "$SHOCKWAVE_DIR"
-echo "$SHOCKWAVE_TOKEN"
+echo "$SHOCKWAVE_TOKEN" > token
 mv logs my-logs && ln -s {hers.folder}/logs logs
 ln -s {victim} reports-1.jsonl
 for n in 2 3 4; do ln -s {victim} alive-$n.lock; ln -s {victim} launch-$n.json; done
@@ -204,7 +204,7 @@ sleep 1000
     name = bob.ask(serve.url, lambda c: submit(c, shell(plant)))
     folder = serve.state / "jobs" / name
     wait_for(lambda: (folder / "logs").is_symlink(), "the links")
-    token = (folder / "my-logs" / "rank-0.log").read_text().split()[0]
+    token = (folder / "token").read_text().strip()
     refusal = bob.refused(serve.url, lambda c: log_of(c, name))
     assert SECRET not in refusal
     followed = bob.do(
@@ -256,6 +256,61 @@ def test_an_idempotency_key_is_its_owners(serve: Serve, alice: User, bob: User) 
     first, second = alice.ask(serve.url, keyed), bob.ask(serve.url, keyed)
     assert first["id"] != second["id"]
     assert alice.ask(serve.url, keyed)["id"] == first["id"]
+
+
+def test_no_request_for_many_jobs_reaches_it(serve: Serve, hers: HerJob, bob: User) -> None:
+    own = bob.ask(serve.url, lambda c: submit(c, shell("sleep 1000", gpus=1)))
+    for action in ("cancel", "hold", "release", "requeue"):
+        for jobs in ([hers.name], [own, hers.name], [SECRET]):
+            asked = {"action": action, "jobs": jobs}
+            refusal = bob.refused(
+                serve.url,
+                lambda c, asked=asked: c.post("jobs", "actions", body=asked),  # type: ignore[misc]
+            )
+            assert "belongs to" in refusal or "no job" in refusal
+    record = Client(serve.url).get("jobs", own)
+    assert (record["state"], record["held"]) in (("running", False), ("waiting", False))
+    for path, body in (
+        (f"/api/v1/jobs/{hers.name}", b'{"name": "mine"}'),
+        (f"/api/v1/jobs/{SECRET}", b'{"gpus": 2}'),
+    ):
+        changed = bob.do(lambda p=path, b=body: status(serve.url, "PATCH", p, token=None, body=b))  # type: ignore[misc]
+        assert changed in (403, 404)
+    assert "belongs to" in bob.refused(serve.url, lambda c: c.get("jobs", hers.name, "metrics"))
+    for weight in (b"2", b'"2"', b"1e5", b'"1e5"'):
+        body = b'{"weight": ' + weight + b"}"
+        path = f"/api/v1/jobs/{own}"
+        heavier = bob.do(lambda p=path, b=body: status(serve.url, "PATCH", p, token=None, body=b))  # type: ignore[misc]
+        assert heavier == 403
+    bob.ask(serve.url, lambda c: c.delete("jobs", own))
+
+
+def test_a_group_is_its_owners(serve: Serve, alice: User, bob: User) -> None:
+    batch = {
+        "common": shell("sleep 1000", env={"KEY": SECRET}),
+        "jobs": [{"name": SECRET}, {}],
+        "group": SECRET,
+    }
+    made = alice.ask(serve.url, lambda c: c.post("batches", body=batch))
+    group, jobs = made["group"], made["jobs"]
+    mine = alice.ask(serve.url, lambda c: c.get("groups"))["items"]
+    assert [(item["id"], item["owner"]) for item in mine] == [(group, alice.name)]
+    assert bob.ask(serve.url, lambda c: c.get("groups"))["items"] == []
+    assert "no group" in bob.refused(serve.url, lambda c: c.get("groups", group))
+    path = f"/api/v1/groups/{group}"
+    change = b'{"parallel": 1}'
+    assert bob.do(lambda: status(serve.url, "PATCH", path, token=None, body=change)) == 404
+    assert bob.ask(serve.url, lambda c: list(c.pages("jobs", group=group))) == []
+    seen = bob.ask(serve.url, lambda c: list(c.pages("jobs")))
+    assert {item["group"] for item in seen if item["id"] in jobs} == {""}
+    heavy = {"common": shell("true"), "jobs": [{}, {"weight": 50}]}
+    assert "weight 1" in bob.refused(serve.url, lambda c: c.post("batches", body=heavy))
+    after = shell("true", after=[SECRET])
+    assert "no such job" in bob.refused(serve.url, lambda c: submit(c, after))
+    action = {"action": "cancel", "jobs": jobs}
+    alice.ask(serve.url, lambda c: c.post("jobs", "actions", body=action))
+    for name in jobs:
+        until(serve.url, name, "cancelled")
 
 
 def processes_of(user: User) -> list[str]:

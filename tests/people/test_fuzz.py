@@ -41,9 +41,14 @@ def requests(name: str, chance: random.Random) -> Iterator[tuple[str, str, bytes
     for method, path, operation in routes():
         parameters = operation.get("parameters", [])
         queries = [item["name"] for item in parameters if item["in"] == "query"]
-        for _ in range(12):
-            job = chance.choice([name, SECRET, f"{name}/../{name}", name.upper(), f"{name}%00"])
-            filled = path.replace("{job}", quote(job, safe="%")).replace("{node}", "n0")
+        for attempt in range(16):
+            job = chance.choice([SECRET, f"{name}/../{name}", name.upper(), f"{name}%00"])
+            job = name if attempt % 2 else job
+            filled = (
+                path.replace("{job}", quote(job, safe="%"))
+                .replace("{node}", "n0")
+                .replace("{group}", SECRET)
+            )
             given = {
                 query: "false" if query == "follow" else chance.choice([*VALUES, name, SECRET])
                 for query in queries
@@ -52,10 +57,10 @@ def requests(name: str, chance: random.Random) -> Iterator[tuple[str, str, bytes
             if "follow" in queries:
                 given["follow"] = "false"
             address = f"{filled}?{urlencode(given)}" if given else filled
-            yield method, address, _body(chance) if method == "POST" else None
+            yield method, address, _body(chance, name) if method in ("POST", "PATCH") else None
 
 
-def _body(chance: random.Random) -> bytes:
+def _body(chance: random.Random, name: str) -> bytes:
     reports = [{"time": 1.0, "event": "done", "epoch": 1}]
     fields = {
         "generation": chance.choice([0, 1, 2]),
@@ -65,6 +70,9 @@ def _body(chance: random.Random) -> bytes:
         "owner": "root",
         "tenant": chance.choice(["default", "root", None]),
         "name": SECRET,
+        "action": chance.choice(["cancel", "hold", "requeue"]),
+        "jobs": chance.choice([[name], [SECRET], [{"command": ["true"], "epochs": 1}]]),
+        "parallel": 1,
         "weight": chance.choice([1, 100, -1]),
         "workdir": chance.choice(["/", "/root", "../..", "~root"]),
     }
@@ -93,6 +101,8 @@ def test_every_route_keeps_its_secrets(
     results = bob.do(throw)
     assert [item for item in results if item[3]] == []
     assert [item for item in results if item[2] >= 500 or item[2] == 0] == []
+    acted = [item for item in results if item[1].startswith("/api/v1/jobs/actions")]
+    assert {status for _, _, status, _ in acted} <= {400, 403, 404, 422}
     on_hers = [item for item in results if f"/jobs/{hers.name}" in item[1].split("?")[0]]
     assert {status for method, _, status, _ in on_hers if method != "GET"} <= {401, 403, 404, 422}
     record = Client(serve.url).get("jobs", hers.name)

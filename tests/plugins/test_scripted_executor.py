@@ -45,7 +45,7 @@ def shockwave(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 @contextmanager
 def serving(folder: Path, *flags: str) -> Iterator[str]:
     """The URL of a scheduler."""
-    state = ("--state-dir", str(folder / "state"), "--port", "0")
+    state = ("--state-dir", str(folder / "state"))
     process = subprocess.Popen(
         [sys.executable, "-m", "shockwave.cli.main", "serve", *state, *flags],
         stdout=subprocess.PIPE,

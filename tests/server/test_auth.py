@@ -102,7 +102,7 @@ def test_health_needs_no_token(guarded: TestClient) -> None:
     assert guarded.get("/readyz").status_code == 200
 
 
-def test_on_this_machine_no_token_is_needed_but_a_wrong_one_is_refused(
+def test_over_the_unix_socket_no_token_is_needed_but_a_wrong_one_is_refused(
     unguarded: TestClient,
 ) -> None:
     for method, url in ASKED:
@@ -111,27 +111,15 @@ def test_on_this_machine_no_token_is_needed_but_a_wrong_one_is_refused(
         assert ask(unguarded, method, url, "wrong") == 401, url
 
 
-def test_without_a_token_other_machines_are_refused(scheduler: ScriptedScheduler) -> None:
-    app = create_app(scheduler, token_hash=None)
-    stranger = TestClient(app, base_url="http://127.0.0.1:7410", client=("10.0.0.9", 50_000))
-    assert stranger.get("/api/v1/jobs").status_code == 403
-    assert stranger.get("/healthz").status_code == 403
-
-
-@pytest.mark.parametrize(
-    ("host", "allowed"),
-    [
-        ("127.0.0.1:7410", True), ("localhost:7410", True), ("[::1]:7410", True),
-        ("localhost", True), ("[::1]", True), ("127.8.8.8", True),
-        ("attacker.example:7410", False), ("127.0.0.1.attacker.example", False),
-        ("localhost.attacker.example", False), ("", False), ("0.0.0.0:7410", False),
-    ],
-)  # fmt: skip
-def test_a_name_that_was_rebound_to_this_machine_is_refused(
-    unguarded: TestClient, host: str, allowed: bool
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "10.0.0.9"])
+def test_over_tcp_nobody_comes_in_where_there_is_no_token(
+    scheduler: ScriptedScheduler, address: str
 ) -> None:
-    answer = unguarded.get("/api/v1/jobs", headers={"Host": host})
-    assert answer.status_code == (200 if allowed else 403)
+    app = create_app(scheduler, token_hash=None)
+    anybody = TestClient(app, base_url="http://127.0.0.1:7410", client=(address, 50_000))
+    for method, url in ASKED:
+        assert ask(anybody, method, url) == 401, url
+    assert anybody.get("/healthz").status_code == 200
 
 
 @pytest.mark.parametrize(

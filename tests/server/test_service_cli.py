@@ -8,13 +8,13 @@ import signal
 import socket
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from shockwave.cli.client import Client
 from shockwave.cli.config import config as config_command
 from shockwave.cli.serve import serve
 from shockwave.cli.settings_flags import SettingsCommand
@@ -47,7 +47,7 @@ def test_a_second_scheduler_is_refused(tmp_path: Path) -> None:
     state.mkdir()
     lock = StateLock(state)
     lock.acquire()
-    said = refused("serve", "--state-dir", str(state), "--port", "0")
+    said = refused("serve", "--state-dir", str(state))
     lock.release()
     assert f"another scheduler (process {os.getpid()} on " in said
 
@@ -57,13 +57,16 @@ def test_a_first_start_without_its_backend_fails_in_one_line(
 ) -> None:
     monkeypatch.setattr(LocalExecutor, "nodes", lambda self: None)
     monkeypatch.setattr(LocalExecutor, "away", lambda self: "nobody answers at 10.0.0.1")
-    done = runner.invoke(app, ["serve", "--state-dir", "state", "--port", "0"])
+    done = runner.invoke(app, ["serve", "--state-dir", "state"])
     assert done.exit_code == 1, done.output
     assert done.output.count("\n") == 1, done.output
     assert "executor local cannot be reached: nobody answers at 10.0.0.1" in done.output
 
 
-def test_a_port_in_use_is_refused_and_leaves_nothing_running(tmp_path: Path) -> None:
+def test_a_port_in_use_is_refused_and_leaves_nothing_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOCKWAVE_TOKEN", "a token of an operator")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert f"127.0.0.1:{port}" in refused("serve", "--state-dir", "state", "--port", port)
@@ -84,7 +87,7 @@ def test_a_broken_configuration_is_refused(tmp_path: Path) -> None:
 def test_a_broken_journal_is_refused(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "shockwave.db").write_bytes(b"nothing that could be a database" * 99)
-    done = runner.invoke(app, ["serve", "--state-dir", "state", "--port", "0"])
+    done = runner.invoke(app, ["serve", "--state-dir", "state"])
     assert done.exit_code == 1
     assert "not a database" in done.output
     assert done.output.count("\n") == 1
@@ -109,8 +112,6 @@ def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
             "serve",
             "--state-dir",
             "state",
-            "--port",
-            "0",
             "--policy",
             "las",
         ],
@@ -122,11 +123,10 @@ def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
-        assert line.startswith("Shockwave listens on http://127.0.0.1:")
+        assert line.startswith(f"Shockwave listens on unix:{tmp_path / 'state'}")
         assert str(tmp_path / "state") in line
-        url = line.split()[3].rstrip(",")
-        with urllib.request.urlopen(f"{url}/readyz", timeout=60) as answer:
-            assert answer.status == 200
+        me = Client(line.split()[3].rstrip(",")).get("me")
+        assert me["operator"] is True
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=90)
         assert process.returncode == 0, errors
