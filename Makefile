@@ -15,8 +15,8 @@ demo: $(VENV)/.core            ## compare schedulers in simulation, then run rea
 	@echo "Open out/demo.html (the comparison) and out/live/report.html (the live run)."
 
 test: $(VENV)/.test lint       ## everything that must hold
-	@sh tools/ensure-system-packages.sh
-	$(BIN)/pytest -n 2 --dist worksteal -q
+	@sh tools/ensure-system-packages.sh   # says first what it installs; NO_INSTALL=1 keeps it from it
+	$(BIN)/pytest -n 2 --dist worksteal -q -rs
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -32,6 +32,7 @@ bench: $(VENV)/.test           ## speed, as ratios measured in one run; results 
 	$(BIN)/python bench/service.py
 	$(BIN)/python bench/restart.py
 	$(BIN)/python bench/dispatch.py
+	$(BIN)/python bench/latency.py
 	$(BIN)/python bench/traces.py
 
 docs: $(VENV)/.test            ## the documentation as pages, in out/site

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The tests use a real browser, a real PostgreSQL, a real Slurm and a real Ray with Redis.
-# Installs what is missing where that is possible; elsewhere the tests that need it are skipped
-# with a reason (and fail in CI).
+# Says what is missing, and installs it where that is possible and NO_INSTALL is not set; elsewhere
+# the tests that need it are skipped with a reason (and fail in CI).
 missing=""
 need() { # program, package
     command -v "$1" >/dev/null 2>&1 || case " $missing " in *" $2 "*) ;; *) missing="$missing $2" ;; esac
@@ -30,8 +30,12 @@ if ! command -v apt-get >/dev/null 2>&1; then
     why="there is no apt-get"
 elif [ "$(id -u)" != 0 ]; then
     why="only root can install"
+elif [ -n "${NO_INSTALL:-}" ]; then
+    why="NO_INSTALL is set"
 else
-    echo "Installing for the tests:$missing ..."
+    echo "The tests use programs that this machine lacks. Installing by apt-get:$missing"
+    echo "Ctrl-C within 5 seconds, or NO_INSTALL=1 make test, goes on without them."
+    [ -t 0 ] && sleep 5
     apt-get update -qq
     # shellcheck disable=SC2086
     install $missing && exit 0

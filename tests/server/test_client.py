@@ -150,7 +150,7 @@ def test_a_key_makes_submitting_twice_safe(shockwave: Shockwave) -> None:
         ),
         (("submit", "missing.yaml"), "missing.yaml: No such file"),
         (("submit", "--", "true"), "field epochs: the field is required"),
-        (("submit", "--epochs", 1, "--gpus", 0, "--", "true"), "field gpus"),
+        (("submit", "--epochs", 1, "--gpus", -1, "--", "true"), "field gpus"),
         (("submit", "--epochs", 1, "--env", "X", "--", "true"), "expected NAME=VALUE"),
         (("submit", "--epochs", 1, "--key", "a b", "--", "true"), "without spaces"),
         (("status", "nobody"), "There is no job 'nobody'"),

@@ -71,7 +71,7 @@ def test_json_is_yaml(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("epochs: 3\n", "field command: the field is required"),
-        (SMALL + "gpus: 0\n", "line 3, field gpus: should be greater than or equal to 1 (got 0)"),
+        (SMALL + "gpus: -1\n", "line 3, field gpus: should be greater than or equal to 0 (got -1)"),
         (SMALL + "gpu: 2\n", "line 3, field gpu: there is no such field. Did you mean gpus?"),
         ("command: python train.py\nepochs: 3\n",
          "line 1, field command: should be a valid list (got 'python train.py'). Write the "
@@ -99,7 +99,7 @@ def test_json_is_yaml(tmp_path: Path) -> None:
          "amount such as 16G"),
         (SMALL + "slurm:\n  time: tonight\n", "line 4, field slurm.time: should be minutes"),
         (SMALL + "slurm:\n  cpus_per_gpu: 0\n", "line 4, field slurm.cpus_per_gpu: should be"),
-        (SMALL + "gpus: 0\nweight: -1\n", "1 more field is bad"),
+        (SMALL + "gpus: -1\nweight: -1\n", "1 more field is bad"),
         (SMALL + "epochs: 4\n", "line 3, field epochs: the field is there twice, first in line 2"),
         ("command: [python\nepochs: 3\n", "line 2, column"),
         ("- a\n- b\n", "expected fields such as"),

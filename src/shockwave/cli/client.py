@@ -161,8 +161,7 @@ class Client:
         except HTTPError as error:
             with error:
                 refusal = self._refusal(error.code, error)
-                if error.headers.get(HEADER) is not None:  # else it may be anybody
-                    tell_if_older(error.headers[HEADER])
+                tell_if_older(error.headers.get(HEADER))
                 raise refusal from error
         except (URLError, OSError, HTTPException, ValueError) as error:
             raise SchedulerRefused(

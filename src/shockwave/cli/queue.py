@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Annotated, Any
 
 import typer
@@ -22,6 +23,7 @@ from shockwave.cli.client import (
     print_json,
 )
 from shockwave.cli.console import console, duration, note, one_line_errors
+from shockwave.cli.queue_columns import chosen_columns, table_of
 from shockwave.model.errors import InputError
 
 SHOWN = 100
@@ -45,6 +47,11 @@ def queue(
     expand: Annotated[
         bool, typer.Option("--expand", help="Every job of a group, not one line for all.")
     ] = False,
+    mine: Annotated[bool, typer.Option("--mine", help="Only your own jobs.")] = False,
+    columns: Annotated[
+        str | None,
+        typer.Option(help="Which, as in id,owner,tenant,state,gpus.", show_default=False),
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Jobs that are over too.")] = False,
     limit: Annotated[
         int | None, typer.Option(min=1, help=f"At most so many. Default: {SHOWN}, JSON all.")
@@ -62,15 +69,26 @@ def queue(
         client = Client(url, token)
         states = state or (None if everything else list(ACTIVE))
         folded = group is None and tenant is None and not (expand or state or everything)
+        folded = folded and not mine and columns is None
+        chosen = None if columns is None else chosen_columns(columns)
+        me = client.get("me")["user"] if mine else None
 
         def jobs(most: int | None) -> list[Any]:
             of = "" if folded else group
-            return list(client.pages("jobs", limit=most, state=states, tenant=tenant, group=of))
+            pages = client.pages(
+                "jobs", limit=None if mine else most, state=states, tenant=tenant, group=of
+            )
+            return list(islice((job for job in pages if me in (None, job["owner"])), most))
 
         def groups() -> list[Any]:
             if group is not None:
                 return [client.get("groups", group)]
             return client.get("groups")["items"] if folded else []
+
+        def table(found: list[Any], swept: list[Any]) -> Table:
+            if chosen is not None:
+                return table_of(found, chosen)
+            return queue_table(found, time.time(), swept)
 
         if as_json:
             print_json(
@@ -79,13 +97,13 @@ def queue(
             return
         shown = limit or SHOWN
         if watch:
-            _watch(lambda: queue_table(jobs(shown), time.time(), groups()), every)
+            _watch(lambda: table(jobs(shown), groups()), every)
             return
         found, swept = jobs(shown + 1), groups()
         if not found and not swept:
             note("No jobs. Submit one: shockwave submit --epochs 3 -- python train.py")
             return
-        console.print(queue_table(found[:shown], time.time(), swept))
+        console.print(table(found[:shown], swept))
         if len(found) > shown:
             note(f"There are more: --limit {10 * shown}")
 

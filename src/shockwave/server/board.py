@@ -20,7 +20,7 @@ from shockwave.model.view import View
 from shockwave.policies.base import Decision
 from shockwave.predict.base import Forecast
 from shockwave.server import facts as facts_module
-from shockwave.server.describe import DecisionInForce, job_record
+from shockwave.server.describe import NEXT_ROUND, DecisionInForce, job_record
 from shockwave.server.facts import JobFacts
 from shockwave.server.groups import group_record
 from shockwave.server.outside import log_from_outside
@@ -61,6 +61,7 @@ class Board(Journal):
         self._records: dict[str, _Made] = {}  # of active jobs
         self._outage = ""
         self._decision: DecisionInForce | None = None
+        self.next_round_unix: float | None = None  # when it begins, as far as is known
 
     # Writing.
 
@@ -282,7 +283,11 @@ class Board(Journal):
         ):
             record = job_record(facts, decision, origin_unix, obstacle, contested)
             made = self._records[facts.id] = _Made(facts, decision, obstacle, contested, record)
-        return made.record
+        record = made.record
+        if facts.state == "waiting" and record.why.reason.endswith(NEXT_ROUND):
+            why = record.why.model_copy(update={"expected_start": self.next_round_unix})
+            return record.model_copy(update={"why": why})
+        return record
 
     def _obstacle(self, facts: JobFacts) -> str:
         """Why a job that waits cannot be started now, whatever is decided."""

@@ -17,6 +17,8 @@ from shockwave.predict.base import Forecast
 from shockwave.server.facts import JobFacts
 from shockwave.server.records import JobRecord, RoundRecord, WhyRecord
 
+NEXT_ROUND = "decided about in the next round"
+
 
 @dataclass(frozen=True)
 class DecisionInForce:
@@ -174,7 +176,7 @@ def _why_record(
         known = "the scheduler has just started" if decision is None else "it is new"
         verb = "runs" if facts.state == "running" else "waits"
         more = _remarks(facts) if facts.state == "running" else ""
-        return WhyRecord(reason=f"{verb}: {known}, and is decided about in the next round{more}")
+        return WhyRecord(reason=f"{verb}: {known}, and is {NEXT_ROUND}{more}")
     return _told(facts, decision, position, origin_unix, contested)
 
 
@@ -205,6 +207,10 @@ def _told(
     if facts.state == "running":
         reason += _remarks(facts)
 
+    knows = facts.epochs_done > 0 or not all(map(math.isnan, facts.spec.epoch_seconds))
+    if not knows:
+        reason += "; how long it takes is not known before its first epoch has ended"
+
     def unix(seconds: float | None) -> float | None:
         finite = _finite(seconds)
         return None if finite is None else origin_unix + finite
@@ -215,11 +221,11 @@ def _told(
         price=_finite(told.price),
         ahead=told.ahead,
         expected_start=unix(told.expected_start),
-        finish_low=unix(told.finish_low),
-        finish=unix(told.finish),
-        finish_high=unix(told.finish_high),
-        fair_finish=unix(told.fair_finish),
-        ftf=_finite(float(decision.ftf[position])),
+        finish_low=unix(told.finish_low) if knows else None,
+        finish=unix(told.finish) if knows else None,
+        finish_high=unix(told.finish_high) if knows else None,
+        fair_finish=unix(told.fair_finish) if knows else None,
+        ftf=_finite(float(decision.ftf[position])) if knows else None,
         ftf_definition=decision.ftf_definition,
     )
 

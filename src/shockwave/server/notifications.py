@@ -119,8 +119,8 @@ class Notifications:
         elif notice.occasion is Occasion.STARTED:
             wanted = self._recipients.of(submission, owner, Occasion.LATE)
             record = self._door.job(notice.job) if wanted else None
-            if record is not None and record.why.finish is not None:
-                self._outbox.expect(notice.job, record.why.finish)
+            if record is not None:
+                self._outbox.expect(notice.job, record.why.finish or 0.0)
 
     def _look_for_late_ones(self) -> None:
         now = self._clock()
@@ -129,7 +129,9 @@ class Notifications:
         self._late_at = now
         for job, expected in self._outbox.expected().items():
             record = self._door.job(job)
-            if record is None or not is_late(record, expected, now):
+            if record is not None and not expected:
+                self._outbox.expect(job, record.why.finish or 0.0)
+            if record is None or not expected or not is_late(record, expected, now):
                 continue
             finish = record.why.finish or now
             said = f"it was expected to finish {_minutes(finish - expected)} earlier"

@@ -147,9 +147,12 @@ class Outbox:
     # What was expected of jobs when they started.
 
     def expect(self, job: str, finish_unix: float) -> None:
-        """Only the first time: what was expected then is what people were told."""
+        """Only the first time: what was expected then is what people were told. 0: not known."""
         with self._change() as database:
             database.execute("INSERT OR IGNORE INTO expected VALUES (?, ?, 0)", (job, finish_unix))
+            database.execute(
+                "UPDATE expected SET finish = ? WHERE job = ? AND finish = 0", (finish_unix, job)
+            )
 
     def expected(self) -> dict[str, float]:
         """The expected finish of jobs whose owners do not know yet that they will miss it."""

@@ -81,6 +81,7 @@ class Service:
             self._lock.release()
             raise
         self._tell_of_outage()
+        self._tell_of_next_round()
         self._thread = threading.Thread(target=self._run, name="rounds", daemon=True)
         self._thread.start()
         self._notifications = self._notify()
@@ -155,6 +156,7 @@ class Service:
     def _one_step(self) -> None:
         try:
             self._now.loop.step()
+            self._tell_of_next_round()
             self._tell_of_outage()
             self._save_state()
             self._keep_house()
@@ -165,6 +167,10 @@ class Service:
         except Exception as error:
             self._out_of_step = True
             self._wait_for_next_round("the last round failed", error)
+
+    def _tell_of_next_round(self) -> None:
+        loop = self._now.loop
+        self._now.board.next_round_unix = self.origin_unix + loop.rounds.start(loop.round)
 
     def _tell_of_outage(self) -> None:
         """An outage is told as long as it lasts, and logged when it begins and ends."""
