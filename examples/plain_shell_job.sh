@@ -19,8 +19,10 @@ if [ "${RANK:-0}" -ne 0 ]; then
     exit 0
 fi
 
+# SIGTERM reaches every program that runs here. While something is written it is ignored, by these
+# programs too; the lease says the same, so that nothing is missed.
 asked_to_stop=no
-trap 'asked_to_stop=yes' TERM
+trap '' TERM
 
 lease() {  # the value of a field of the lease, empty if it cannot be read
     sed -n "s/.*\"$1\": *\([a-z0-9]*\).*/\1/p" "$folder/lease.json" 2>/dev/null || :
@@ -76,7 +78,9 @@ saved_before=
 restore
 report started
 while [ "$done_epochs" -lt "$epochs" ]; do
+    trap 'asked_to_stop=yes' TERM
     should_stop || sleep "$seconds" || :  # the signal that asks to stop ends it early
+    trap '' TERM
     if should_stop; then
         save
         report stopped

@@ -110,7 +110,7 @@ def test_a_job_that_is_done_cannot_be_cancelled(
 
 
 def test_why_says_what_the_policy_knows(client: TestClient, scheduler: ScriptedScheduler) -> None:
-    job = submit(client)["id"]
+    job = submit(client, epoch_seconds={"1": 60.0})["id"]
     scheduler.explain(bid=0.2, price=0.5, finish=120.0, fair_finish=100.0)
     why = client.get(f"/api/v1/jobs/{job}/why").json()
     assert why["reason"] == "waits: it bids 0.2, and a GPU-round costs 0.5 ([by others])"
@@ -208,7 +208,7 @@ def test_every_operation_is_described(client: TestClient) -> None:
     document = client.get("/api/v1/openapi.json").json()
     operations = [operation for path in document["paths"].values() for operation in path.values()]
     ids = [operation["operationId"] for operation in operations]
-    assert len(set(ids)) == len(ids) == 24
+    assert len(set(ids)) == len(ids) == 25
     for operation in operations:
         assert operation["summary"], operation
         for status, response in operation["responses"].items():
@@ -263,12 +263,12 @@ def test_every_error_is_a_problem(client: TestClient, status: int, name: str, as
 def test_a_validation_error_names_the_field_the_value_and_what_is_expected(
     client: TestClient,
 ) -> None:
-    answer = client.post("/api/v1/jobs", json=JOB | {"gpus": 0, "weight": 1e9})
+    answer = client.post("/api/v1/jobs", json=JOB | {"gpus": -1, "weight": 1e9})
     assert answer.json()["errors"] == [
         {
             "field": "body.gpus",
-            "message": "Input should be greater than or equal to 1",
-            "value": "0",
+            "message": "Input should be greater than or equal to 0",
+            "value": "-1",
         },
         {
             "field": "body.weight",

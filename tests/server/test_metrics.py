@@ -50,7 +50,8 @@ def figure(samples: Samples, name: str, **labels: str) -> float:
 
 
 def submit(scheduler: ScriptedScheduler, gpus: int = 2) -> str:
-    return scheduler.submit(Submission(command=["true"], epochs=1, gpus=gpus), None)[0].id
+    job = Submission(command=["true"], epochs=1, gpus=gpus, epoch_seconds={1: 60.0})
+    return scheduler.submit(job, None)[0].id
 
 
 def test_jobs_are_counted_by_state_as_they_move(

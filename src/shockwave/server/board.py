@@ -48,6 +48,7 @@ class _Made:
     decision: DecisionInForce | None
     obstacle: str
     contested: frozenset[str]
+    next_round: float | None  # where the record says when it is
     record: JobRecord
 
 
@@ -280,14 +281,17 @@ class Board(Journal):
             made.facts is facts
             and made.decision is decision
             and (made.obstacle, made.contested) == (obstacle, contested)
+            and made.next_round in (None, self.next_round_unix)
         ):
             record = job_record(facts, decision, origin_unix, obstacle, contested)
-            made = self._records[facts.id] = _Made(facts, decision, obstacle, contested, record)
-        record = made.record
-        if facts.state == "waiting" and record.why.reason.endswith(NEXT_ROUND):
-            why = record.why.model_copy(update={"expected_start": self.next_round_unix})
-            return record.model_copy(update={"why": why})
-        return record
+            next_round = None
+            if facts.state == "waiting" and record.why.reason.endswith(NEXT_ROUND):
+                next_round = self.next_round_unix
+                why = record.why.model_copy(update={"expected_start": next_round})
+                record = record.model_copy(update={"why": why})
+            made = _Made(facts, decision, obstacle, contested, next_round, record)
+            self._records[facts.id] = made
+        return made.record
 
     def _obstacle(self, facts: JobFacts) -> str:
         """Why a job that waits cannot be started now, whatever is decided."""

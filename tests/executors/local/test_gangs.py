@@ -110,7 +110,7 @@ def test_a_slot_that_the_machine_does_not_have_is_refused(tmp_path: Path) -> Non
     assert slots.problem((("n0", (0, 1)),)) is None
     assert slots.problem((("n0", (2,)),)) == "node n0 has 2 slots, not (2,)"
     assert slots.problem((("n7", (0,)),)) == "node n7 is not one of this machine (n0)"
-    assert slots.problem(()) == "a gang needs at least one GPU"
+    assert slots.problem(()) is None  # a job without GPUs
 
 
 def test_a_job_can_be_interrupted_like_any_program(tmp_path: Path) -> None:
@@ -378,7 +378,7 @@ def test_output_is_bounded(tmp_path: Path) -> None:
         watch = harness.watch(executor)
         watch.launch([harness.order("a")])
         watch.until_finished([harness.spec("a")])
-        logs = sorted(executor.log("a").parent.glob("rank-*"))
+        logs = sorted(executor.log("a").parent.glob("rank-*.log*"))
         assert [path.name for path in logs] == ["rank-0.log", "rank-0.log.1", "rank-0.log.2"]
         assert all(path.stat().st_size <= 10_000 for path in logs)
         assert executor.log("a").read_text().endswith("line 19999\n")
