@@ -85,7 +85,7 @@ def test_a_scheduler_that_runs_can_be_checked(tmp_path: Path) -> None:
         ("UPDATE jobs SET key = NULL WHERE number = 4", "key should be 'key-3', but is None"),
         ("DELETE FROM jobs WHERE number = 5", "is missing"),
         (
-            "INSERT INTO jobs VALUES (9, 'j-9', '', '', '', 'active', NULL, '{}', NULL)",
+            "INSERT INTO jobs VALUES (9, 'j-9', '', '', '', '', 'active', NULL, '{}', NULL)",
             "job j-9 is in no event",
         ),
     ],

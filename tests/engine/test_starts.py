@@ -145,7 +145,7 @@ def test_a_job_that_never_starts_backs_off_longer_each_time_and_is_given_up(
         cluster=ONE_GPU,
         starts=starts,
         faults=[JobNeverStarts(0.0, "stuck", start_seconds=30.0)],
-        retries=Retries(most_crashes=3, first_back_off_seconds=100.0),
+        retries=Retries(most_failed_starts=3, first_back_off_seconds=100.0),
     ).go()
     stops = [event for event in run.of(JobStopped) if event.job == "stuck"]
     assert [stop.reason for stop in stops] == [StopReason.NOT_STARTED] * 3

@@ -108,7 +108,7 @@ wishes = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     seed=st.integers(0, 99),
     starts=st.sampled_from(Starts),

@@ -10,14 +10,14 @@ class Retries:
     """Back-off doubles with every crash in a row that made no progress in between.
 
     ``most_crashes`` such crashes and the job is given up, and likewise after
-    ``most_failed_starts`` starts in a row that came to nothing; ``None`` never gives up, which
-    is right for simulations, whose faults are injected.
+    ``most_failed_starts`` starts in a row that came to nothing. ``None`` never gives up, which
+    is right for the crashes of simulations, which are injected and end.
     """
 
     most_crashes: int | None = None
     first_back_off_seconds: float = 0.0
     longest_back_off_seconds: float = 600.0
-    most_failed_starts: int | None = None
+    most_failed_starts: int | None = 8
 
     def gives_up(self, tries: int, *, crashed: bool = True, retries: int | None = None) -> bool:
         """``retries`` is how many crashes the job itself allows, if it says so."""

@@ -29,7 +29,7 @@ from shockwave.server.archive import Archive
 from shockwave.server.database import clear_errors, connect, lock_database, shown_url
 from shockwave.server.facts import JobFacts
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 2
 ACTIVE = "active"  # the state of a job in the index until it has ended
 _BATCH = 2_000  # rows that are read at once
 
