@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import queue
 import random
-import re
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -36,10 +35,10 @@ PATIENCE_SECONDS = 120.0
 
 
 class Serving:
-    """Starts and kills ``shockwave serve``; knows where the latest one listens."""
+    """Starts and kills ``shockwave serve``; knows where it listens."""
 
     def __init__(self, state_dir: Path, process: subprocess.Popen[str]) -> None:
-        self.url: str | None = None
+        self.socket = state_dir / "shockwave.sock"
         self._state_dir = state_dir
         self._process = process
         self._lines: queue.Queue[str] = queue.Queue()
@@ -49,10 +48,7 @@ class Serving:
     def _listen(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            listens = re.search(r"listens on (http://[\d.]+:\d+)", line)
-            if listens:
-                self.url = listens[1]
-            elif line.startswith(("ready", "pid", "over")):
+            if line.startswith(("ready", "pid", "over")):
                 self._lines.put(line)
 
     def _expect(self, word: str) -> str:
@@ -104,6 +100,19 @@ def serving(state_dir: Path) -> Iterator[Serving]:
         log.close()
 
 
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=10)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(10)
+        self.sock.connect(str(self._path))
+
+
 class Person(threading.Thread):
     """Submits jobs with a key each, and asks until there is an answer, some of them twice."""
 
@@ -125,14 +134,11 @@ class Person(threading.Thread):
     def _submit(self, body: bytes, key: str) -> str:
         while not self.over.is_set():
             try:
-                request = urllib.request.Request(
-                    f"{self._serving.url}/api/v1/jobs",
-                    body,
-                    {"Content-Type": "application/json", "Idempotency-Key": key},
-                )
-                with urllib.request.urlopen(request, timeout=10) as answer:
-                    return str(json.load(answer)["id"])
-            except (OSError, ValueError, urllib.error.URLError):
+                headers = {"Content-Type": "application/json", "Idempotency-Key": key}
+                with closing(UnixConnection(self._serving.socket)) as connection:
+                    connection.request("POST", "/api/v1/jobs", body, headers)
+                    return str(json.load(connection.getresponse())["id"])
+            except (OSError, ValueError, KeyError, http.client.HTTPException):
                 time.sleep(0.05)  # it is dead, dying or not born yet
         return "nobody answered"
 
