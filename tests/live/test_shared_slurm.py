@@ -17,6 +17,7 @@ from shockwave.model.events import (
     JobStarted,
     JobStopped,
     NodeDown,
+    NodeOccupied,
     StopReason,
 )
 from shockwave.testing.slurm_cluster import SlurmCluster, why_slurm_cannot_run
@@ -90,6 +91,10 @@ def test_gpus_that_others_wait_for_are_not_given_up(
     foreign = cluster.run(
         "sbatch", "--parsable", "--gres=gpu:2", "--output=/dev/null", "--wrap=sleep 1"
     ).strip()
+    wait_for(
+        lambda: [e for e in scheduler.events() if isinstance(e, NodeOccupied) and e.contested],
+        "the scheduler to see that others wait",
+    )
     for number in range(3):  # short and new: they bid more
         scheduler.submit(f"new-{number}", 2, gpus=2)
     scheduler.wait_until_done()
