@@ -1,4 +1,4 @@
-"""Behind the door: requests become events, and what people look at comes from the board.
+"""Behind the door: what people ask for becomes events.
 
 It knows nothing of rounds. Requests go through the log and wake the scheduler; while the state is
 being restored they wait for that.
@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from shockwave.model.command import Command
 from shockwave.model.errors import InputError
 from shockwave.model.events import (
     CancelRequested,
-    Event,
     JobChanged,
     JobSubmitted,
     NodeDrained,
@@ -33,30 +31,20 @@ from shockwave.model.events import (
 )
 from shockwave.model.job import JobSpec
 from shockwave.protocol.files import open_to_append
-from shockwave.protocol.paths import JobPaths
 from shockwave.server.batches import Batch, BatchRecord, Planned, planned
 from shockwave.server.belongings import Belongings
 from shockwave.server.board import Board
-from shockwave.server.candidates import no_such_job
 from shockwave.server.clock import RealClock
-from shockwave.server.door import Conflict, SchedulerDoor
-from shockwave.server.execution import JobFiles
+from shockwave.server.door import Conflict
 from shockwave.server.facts import JobFacts
-from shockwave.server.job_reports import exit_code_of, links_of, reported
-from shockwave.server.logs import has_log
+from shockwave.server.lookout import Lookout
 from shockwave.server.records import (
     GroupRecord,
     JobRecord,
-    MetricsRecord,
     NodeRecord,
     Outcome,
-    PlanRecord,
-    RoundRecord,
-    Source,
     State,
     Submission,
-    TenantRecord,
-    Totals,
 )
 from shockwave.server.requests import (
     Action,
@@ -69,7 +57,6 @@ from shockwave.server.requests import (
 )
 from shockwave.server.store import Store
 from shockwave.server.submissions import (
-    JobTokens,
     checked,
     command_of,
     new_job_id,
@@ -78,13 +65,11 @@ from shockwave.server.submissions import (
     submission_of,
 )
 
-_SUBMISSIONS_KEPT = 4096
-_OWNERS_KEPT = 65_536
 _KEY_LOCKS = 64
 _LONGEST_KEY = 300  # that the store takes
 
 
-class Desk(SchedulerDoor):
+class Desk(Lookout):
     """Takes requests and answers questions, from any thread."""
 
     def __init__(
@@ -97,21 +82,13 @@ class Desk(SchedulerDoor):
         clock: RealClock,
         as_owner: bool = False,
     ) -> None:
-        self.problem: str | None = "the scheduler has not started yet"
+        super().__init__(state_dir, store, clock)
         self._executor = executor
         self._slots = slots  # None where nodes come and go
-        self._store = store
-        self._clock = clock
         self._as_owner = as_owner  # jobs run as those who own them
-        self._state_dir = state_dir
-        self._files = JobFiles(state_dir)
         self._belongings = Belongings(state_dir)
-        self._tokens = JobTokens(state_dir)
         self._restoring = threading.Lock()
         self._key_locks = [threading.Lock() for _ in range(_KEY_LOCKS)]
-        # A submission seldom changes, and a round asks for those of all jobs that it starts.
-        self._submission_of = lru_cache(_SUBMISSIONS_KEPT)(self._read_submission)
-        self._known_owner = lru_cache(_OWNERS_KEPT)(self._read_owner)
 
     @contextmanager
     def restoring(self) -> Iterator[None]:
@@ -393,119 +370,6 @@ class Desk(SchedulerDoor):
             token=self._tokens.token(job),
             user=(self.owner_of(job) or "") if self._as_owner else "",
         )
-
-    def _read_submission(self, job: str) -> Submission:
-        stored = self._store.job(job)
-        if stored is None:
-            raise InputError("the store has no such job", source=self._store.where, value=job)
-        return submission_of(job, stored.submission)
-
-    # What people look at.
-
-    def job(self, job: str, owner: str | None = None) -> JobRecord | None:
-        return self._board.record(job, owner)
-
-    def owner_of(self, job: str) -> str | None:
-        try:
-            return self._known_owner(job)
-        except KeyError:
-            return None
-
-    def _read_owner(self, job: str) -> str:
-        facts = self._board.of_id(job)
-        if facts is None:
-            raise KeyError(job)  # so that it is asked for again
-        return facts.spec.owner
-
-    def source_of(self, job: str) -> Source | None:
-        return self._submission_of(job).source
-
-    def jobs(
-        self,
-        *,
-        states: Sequence[State],
-        tenant: str | None,
-        after: str | None,
-        limit: int,
-        group: str | None = None,
-        owner: str | None = None,
-    ) -> tuple[list[JobRecord], str | None]:
-        return self._board.page(states, tenant, after, limit, group, owner)
-
-    def named(self, name: str, owner: str | None = None) -> list[JobRecord]:
-        return self._board.named(name, owner=owner)
-
-    def groups(self) -> list[GroupRecord]:
-        return self._board.groups()
-
-    def group(self, group: str) -> GroupRecord | None:
-        return self._board.group(group)
-
-    def with_details(self, record: JobRecord) -> JobRecord:
-        paths = JobPaths.of(self._state_dir, record.id)
-        code = 0 if record.state == "finished" else None
-        if record.state == "failed":
-            code = exit_code_of(paths, record.starts)
-        return record.model_copy(update={"exit_code": code, "links": links_of(paths)})
-
-    def metrics(self, job: str) -> MetricsRecord:
-        return reported(job, JobPaths.of(self._state_dir, job))
-
-    def log_file(self, job: str, rank: int) -> Path | None:
-        facts = self._board.find(job)
-        if facts is None or rank < 0:
-            return None
-        path = self._files.log(facts.id, rank)
-        return path if has_log(path) else None
-
-    def plan(self) -> PlanRecord:
-        return self._board.plan()
-
-    def rounds(self, *, after: int, limit: int) -> list[RoundRecord]:
-        return self._board.rounds(after, limit)
-
-    def nodes(self) -> list[NodeRecord]:
-        return self._board.nodes()
-
-    def tenants(self) -> list[TenantRecord]:
-        return self._board.tenants()
-
-    def totals(self) -> Totals:
-        return self._board.totals()
-
-    def events(self, after: int, limit: int) -> list[tuple[int, dict[str, Any]]]:
-        return self._store.records(after, limit)
-
-    def recent_events(self, seconds: float, kinds: Sequence[str]) -> list[Event]:
-        return self._store.events_since(self._clock.now() - seconds, kinds)
-
-    def wait_for_events(self, after: int, timeout_seconds: float) -> bool:
-        return self._board.wait(after, timeout_seconds)
-
-    def job_of_token(self, token: str) -> str | None:
-        job = self._tokens.job_of(token)
-        return job if job is not None and self._board.find(job) is not None else None
-
-    def is_ready(self) -> tuple[bool, str]:
-        return self.problem is None, self.problem or ""
-
-    def journal(self) -> Iterator[dict[str, Any]]:
-        last = 0
-        while batch := self._store.records(last, 2_000):
-            for number, record in batch:
-                yield record
-                last = number
-
-    def _facts(self, job: str, owner: str | None = None) -> JobFacts:
-        facts = self._board.find(job, owner)
-        if facts is None:
-            candidates = self._board.named(job, owner=owner)
-            raise no_such_job(job, candidates, self._clock_unix())
-        return facts
-
-    def _clock_unix(self) -> float:
-        with self._board.projection() as projection:
-            return projection.unix(self._clock.now())
 
     def _state_of(self, job: str, before: JobFacts) -> State:
         facts = self._board.find(job)
