@@ -87,8 +87,8 @@ def make_past(state_dir: Path, events: int, jobs: int) -> None:
         )
         connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?)", lives(before, jobs))
         connection.executemany(
-            "INSERT INTO jobs (number, id, name, tenant, owner, state, submission, facts)"
-            " VALUES (?, ?, ?, ?, '', 'finished', ?, ?)",
+            "INSERT INTO jobs (number, id, name, tenant, owner, group_id, state, submission, facts)"
+            " VALUES (?, ?, ?, ?, '', '', 'finished', ?, ?)",
             index(jobs, origin_unix),
         )
         connection.commit()
