@@ -17,6 +17,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -68,12 +69,12 @@ class Timed:
 
 @dataclass(frozen=True)
 class Server:
-    port: int
+    socket: Path
     pid: int
     state_dir: Path
 
     def client(self) -> Connection:
-        return Connection(self.port)
+        return Connection(self.socket)
 
     def memory_bytes(self, field: str = "VmRSS") -> int:
         status = Path(f"/proc/{self.pid}/status").read_text()
@@ -81,11 +82,24 @@ class Server:
         return 0 if found is None else int(found.group(1)) * 1024
 
 
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=120)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
 class Connection:
     """One connection that is kept alive, as a patient client would."""
 
-    def __init__(self, port: int) -> None:
-        self._http = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    def __init__(self, path: Path) -> None:
+        self._http = UnixConnection(path)
 
     def ask(
         self,
@@ -126,7 +140,7 @@ def serving(
     with tempfile.TemporaryDirectory(prefix="shockwave-bench-") as folder:
         state_dir = state_dir or Path(folder) / "state"
         settings = {
-            "state_dir": str(state_dir), "port": 0, "slots": slots, "policy": policy,
+            "state_dir": str(state_dir), "slots": slots, "policy": policy,
             "round_seconds": round_seconds, "restart_seconds": restart_seconds,
             "grace_seconds": 1.0, "stop_jobs": True,
         }  # fmt: skip
@@ -140,11 +154,10 @@ def serving(
             )
             assert process.stdout is not None
             line = process.stdout.readline().decode()
-            found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
-            if found is None:
+            if "listens on unix:" not in line:
                 raise SystemExit(f"serve did not start: {line}{log.read_text()[-2000:]}")
             try:
-                yield Server(int(found.group(1)), process.pid, state_dir)
+                yield Server(state_dir / "shockwave.sock", process.pid, state_dir)
             finally:
                 process.send_signal(signal.SIGTERM)
                 process.communicate(timeout=120)
