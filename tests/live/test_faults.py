@@ -55,6 +55,9 @@ def test_everything_completes_although_everything_is_killed(scheduler: Scheduler
     damaged = ""
     for strike in range(5):
         time.sleep(rng.uniform(1.0, 4.0))
+        # However fast the machine is, there is somebody left to hit.
+        epochs[f"job-{len(epochs)}"] = 20
+        scheduler.submit(f"job-{len(epochs) - 1}", 20)
         running = wait_for(scheduler.rank_processes, "a job to run")
         kill_process(rng.choice(running))
         if strike == 2:
