@@ -32,7 +32,7 @@ with open(path + ".new", "w") as file:
     json.dump(dict(os.environ), file)
 os.rename(path + ".new", path)
 """
-WAIT = "import time; time.sleep(60)"
+WAIT = "import time; time.sleep(600)"
 
 
 def install(monkeypatch: pytest.MonkeyPatch, gpus: list[FakeGpu], *, driver: bool = True) -> None:
