@@ -385,6 +385,7 @@ class RoundLoop:
         names = ", ".join(f"{spec.id} ({count_of(spec.gpus, 'GPU')})" for spec in waiting)
         more = " ..." if len(table.active) > 3 else ""
         return (
-            f"{len(table.active)} jobs wait at {self.now:.0f} s and nothing can start them: "
-            f"{names}{more}; {self.state.placer.gpus} GPUs are up"
+            f"{count_of(len(table.active), 'job')} waiting at {self.now:.0f} s that nothing can "
+            f"start: {names}{more}; "
+            f"{count_of(self.state.placer.gpus, 'GPU')} up"
         )
