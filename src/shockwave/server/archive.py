@@ -19,9 +19,9 @@ _NAME = re.compile(r"journal-(\d+)-(\d+)\.jsonl\.gz")
 
 
 class Archive:
-    """The files in one folder. One scheduler writes, anybody reads."""
+    """The files in one folder. One scheduler writes, anybody reads; None where nobody knows it."""
 
-    def __init__(self, folder: Path, segment_events: int = SEGMENT_EVENTS) -> None:
+    def __init__(self, folder: Path | None, segment_events: int = SEGMENT_EVENTS) -> None:
         self.segment_events = segment_events
         self._folder = folder
         self._segments: list[tuple[int, int, Path]] = []  # (first, last, file), in order
@@ -29,7 +29,7 @@ class Archive:
 
     def refresh(self) -> None:
         found = []
-        for path in self._folder.glob("journal-*.jsonl.gz"):
+        for path in [] if self._folder is None else self._folder.glob("journal-*.jsonl.gz"):
             match = _NAME.fullmatch(path.name)
             if match:
                 found.append((int(match[1]), int(match[2]), path))
@@ -42,7 +42,7 @@ class Archive:
 
     def add(self, first: int, lines: Sequence[str]) -> None:
         """Events that follow on the last one here."""
-        if first != self.last + 1:
+        if self._folder is None or first != self.last + 1:
             raise JournalError(f"{self._folder}: event {self.last + 1} would be missing")
         last = first + len(lines) - 1
         self._folder.mkdir(exist_ok=True, mode=0o700)
