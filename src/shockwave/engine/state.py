@@ -122,9 +122,21 @@ class SchedulerState:
         barred |= self.table.beyond_group_limit(rows, barred)
         return np.asarray(active[~barred]) if barred.any() else active
 
-    def doubtful(self, handles: Ints) -> Bools:
-        """[handle] whether its last start came to nothing, and it has not run since."""
-        return np.asarray(self.table.failed_starts[self.table.rows(handles)] > 0)
+    def doubtful(self, handles: Ints, now: float, patience_seconds: float) -> Bools:
+        """[handle] whether its last start came to nothing, and it has not run since.
+
+        One that could have been tried again for ``patience_seconds`` is given a fair turn.
+        """
+        rows = self.table.rows(handles)
+        tried = self.table.failed_starts[rows] > 0
+        return np.asarray(tried & (now < self.table.eligible_after[rows] + patience_seconds))
+
+    def next_fair_turn(self, now: float, patience_seconds: float) -> float:
+        """When the next job ceases to be doubtful; infinite if none is."""
+        rows = self.table.rows(self.table.active)
+        tried = rows[self.table.failed_starts[rows] > 0]
+        turns = self.table.eligible_after[tried] + patience_seconds
+        return float(turns[turns > now].min(initial=np.inf))
 
     def running(self) -> Ints:
         active = self.table.active
@@ -302,7 +314,7 @@ class SchedulerState:
             table.kill_epochs[row] = event.epochs_done
         if event.reason is StopReason.NOT_STARTED:
             table.failed_starts[row] += 1
-        if event.back_off_seconds > 0:
+        if event.back_off_seconds > 0 or event.reason is StopReason.NOT_STARTED:
             table.eligible_after[row] = event.time + event.back_off_seconds
 
     def _is_active(self, job: str) -> bool:
