@@ -38,13 +38,15 @@ def test_a_decision_that_cannot_be_carried_out_is_a_policy_error(run: Ints, mess
 
 def test_a_policy_that_runs_nobody_gets_its_error_when_nothing_else_can_happen() -> None:
     late = make_job("late", (32, 1, 9.0), arrival=1000.0)
-    with pytest.raises(StuckError, match=r"2 jobs wait at 1000 s"):
+    with pytest.raises(StuckError, match=r"2 jobs waiting at 1000 s"):
         Run([make_job("a", (32, 1, 9.0)), late], policy=Fixed(np.array([]))).go()
 
 
 def test_all_nodes_down_for_ever_is_a_dead_end() -> None:
     jobs = [make_job(name, (32, 9, 50.0), gpus=2) for name in "abcd"]
-    with pytest.raises(StuckError, match=r"4 jobs wait at 200 s.*a \(2 GPUs\), b.* \.\.\.; 0 GPUs"):
+    with pytest.raises(
+        StuckError, match=r"4 jobs waiting at 200 s.*a \(2 GPUs\), b.* \.\.\.; 0 GPUs"
+    ):
         Run(jobs, faults=[NodeFailure(150.0, "n0")]).go()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shockwave.executors import live
-from shockwave.executors.local import LocalExecutor
+from shockwave.executors.local.executor import LocalExecutor
 from shockwave.model import registry
 from shockwave.model.cluster import Node
 from shockwave.model.command import Command

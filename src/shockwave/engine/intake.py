@@ -220,6 +220,9 @@ class Intake:
 
     def _obey_requests(self, now: float) -> None:
         table = self._state.table
+        leaving = set(self._state.drained_holders())
+        if not (table.any_request or leaving):
+            return
         active = table.active
         rows = table.rows(active)
         cancelled = active[table.cancelling[rows]]
@@ -227,7 +230,6 @@ class Intake:
         for handle in cancelled.tolist():
             self._log.emit(JobCancelled(now, table.spec(handle).id))
         self._stop_when_durable(running)
-        leaving = set(self._state.drained_holders())
         requeued = active[table.requeueing[rows]].tolist()
         leaving.update(handle for handle in requeued if self._state.is_running(handle))
         leaving.difference_update(cancelled.tolist())

@@ -192,6 +192,8 @@ class RoundLoop:
 
     def _start_without_gpus(self) -> None:
         """Jobs that need no GPU run beside the others, and no policy is asked about them."""
+        if not self.state.table.any_without_gpus:
+            return
         with self.log.deciding():
             found = self.state.startable_without_gpus(self.now, self.most_without_gpus)
             if len(found):
@@ -234,6 +236,8 @@ class RoundLoop:
         if len(eligible) != self._eligible:  # a back-off ended: news that no event tells
             self._eligible = len(eligible)
             self._decided_version = -1
+        if not self.state.table.any_failed_start:
+            return eligible, eligible[:0]
         doubtful = self.state.doubtful(eligible)
         if not doubtful.any() or doubtful.all():
             return eligible, eligible[:0]
@@ -385,6 +389,7 @@ class RoundLoop:
         names = ", ".join(f"{spec.id} ({count_of(spec.gpus, 'GPU')})" for spec in waiting)
         more = " ..." if len(table.active) > 3 else ""
         return (
-            f"{len(table.active)} jobs wait at {self.now:.0f} s and nothing can start them: "
-            f"{names}{more}; {self.state.placer.gpus} GPUs are up"
+            f"{count_of(len(table.active), 'job')} waiting at {self.now:.0f} s that nothing can "
+            f"start: {names}{more}; "
+            f"{count_of(self.state.placer.gpus, 'GPU')} up"
         )

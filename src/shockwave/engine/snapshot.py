@@ -81,6 +81,8 @@ def from_document(document: dict[str, Any], arrays: Arrays) -> SchedulerState:
     table = dict(document["table"])
     table["specs"] = [spec_of_record(spec) for spec in table["specs"]]
     state.table = JobTable.load(table, arrays)
+    contested_nodes = any(status.contested for status in state.nodes.values())
+    state.any_contested = contested_nodes or bool(state.table.contested.any())
     return state
 
 

@@ -103,6 +103,7 @@ class SchedulerState:
         self.version = 0  # grows with every change that a decision may depend on
         self.time = 0.0  # of the last event
         self.active_at_decision = 0
+        self.any_contested = False  # whether there was ever a contested node
 
     # Questions.
 
@@ -112,14 +113,17 @@ class SchedulerState:
         Not those that are held, back off, wait for others to end, or would be one too many of
         their group.
         """
-        active = self.table.active
-        rows = self.table.rows(active)
-        held = self.table.held[rows] & (self.table.state[rows] != RUNNING)
-        barred = held | (self.table.eligible_after[rows] > now)
+        table, active = self.table, self.table.active
         waiting_for_others = self.dependencies.barred
+        if not (table.any_barred or table.any_limited_group or waiting_for_others):
+            return active
+        rows = table.rows(active)
+        held = table.held[rows] & (table.state[rows] != RUNNING)
+        barred = held | (table.eligible_after[rows] > now)
         if waiting_for_others:
             barred |= np.isin(active, waiting_for_others)
-        barred |= self.table.beyond_group_limit(rows, barred)
+        if table.any_limited_group:
+            barred |= table.beyond_group_limit(rows, barred)
         return np.asarray(active[~barred]) if barred.any() else active
 
     def doubtful(self, handles: Ints) -> Bools:
@@ -133,6 +137,8 @@ class SchedulerState:
     def startable_without_gpus(self, now: float, most: int) -> Ints:
         """Jobs that need no GPU and may start, in order of arrival; at most ``most`` run."""
         active = self.table.active
+        if not self.table.any_without_gpus:
+            return active[:0]
         without: Ints = active[self.table.gpus[self.table.rows(active)] == 0]
         if len(without) == 0:
             return without
@@ -145,6 +151,8 @@ class SchedulerState:
 
     def next_eligible(self, now: float) -> float:
         """When the next back-off ends; infinite if nobody backs off."""
+        if not self.table.any_barred:
+            return math.inf
         waits = self.table.eligible_after[self.table.rows(self.table.active)]
         return float(waits[waits > now].min(initial=np.inf))
 
@@ -200,6 +208,7 @@ class SchedulerState:
                 self.placer.release(self.placer.holders(event.node))
             case NodeOccupied():
                 self._node(event.node, occupied=event.gpus, contested=event.contested)
+                self.any_contested |= event.contested
                 self._mark_contested(self.placer.holders(event.node))
             case NodeDrained():
                 self._node(event.node, drained=True)
@@ -272,15 +281,15 @@ class SchedulerState:
             case JobCancelled():
                 self._end(handle, JobState.CANCELLED)
             case JobHeld():
-                table.held[row] = True
+                table.held[row] = table.any_barred = True
             case JobReleased():
                 table.held[row] = False
                 table.eligible_after[row] = 0.0
                 table.failed_starts[row] = 0
             case CancelRequested():
-                table.cancelling[row] = True
+                table.cancelling[row] = table.any_request = True
             case RequeueRequested():
-                table.requeueing[row] = True
+                table.requeueing[row] = table.any_request = True
             case _:
                 assert_never(event)
         return True
@@ -302,8 +311,10 @@ class SchedulerState:
             table.kill_epochs[row] = event.epochs_done
         if event.reason is StopReason.NOT_STARTED:
             table.failed_starts[row] += 1
+            table.any_failed_start = True
         if event.back_off_seconds > 0:
             table.eligible_after[row] = event.time + event.back_off_seconds
+            table.any_barred = True
 
     def _is_active(self, job: str) -> bool:
         return self.table.find(job) is not None
@@ -324,6 +335,8 @@ class SchedulerState:
 
     def _mark_contested(self, handles: list[int]) -> None:
         """Gangs that hold GPUs on a contested node."""
+        if not self.any_contested:
+            return
         for handle in handles:
             parts = self.placer.placement(handle)
             contested = any(node in self.nodes and self.nodes[node].contested for node, _ in parts)

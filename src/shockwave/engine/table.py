@@ -97,8 +97,13 @@ class JobTable:
         self._specs: list[JobSpec] = []  # by row
         self._compacted = False  # until then rows are handles
         self._any_protected = False  # whether there was ever a job to be left where it is
-        self._any_limited_group = False  # whether there was ever a group with a limit
-        self.any_time_limit = False  # whether there was ever a job with one
+        # Whether there was ever a job of that kind: what nobody uses costs no time.
+        self.any_time_limit = False
+        self.any_limited_group = False
+        self.any_without_gpus = False
+        self.any_barred = False  # held by somebody, or backing off
+        self.any_failed_start = False
+        self.any_request = False  # to cancel or to requeue
         self._handles: dict[str, int] = {}  # of active jobs
         self._tenants: dict[str, int] = {}
         self._kinds: dict[tuple[str, str], int] = {}
@@ -143,6 +148,8 @@ class JobTable:
     def needing_gpus(self, handles: Ints | None = None) -> Ints:
         """Those of ``handles``, by default of the active, that cannot run without GPUs."""
         found = self.active if handles is None else handles
+        if not self.any_without_gpus:
+            return found
         need = self.gpus[self.rows(found)] > 0
         return found if need.all() else np.asarray(found[need])
 
@@ -156,6 +163,7 @@ class JobTable:
     def _declare(self, row: int, spec: JobSpec) -> None:
         self.arrival[row] = spec.arrival_seconds
         self.gpus[row] = spec.gpus
+        self.any_without_gpus |= spec.gpus == 0
         self.epochs[row] = spec.epochs
         self.weight[row] = spec.weight
         self.tenant[row] = self._tenants.setdefault(spec.tenant, len(self._tenants))
@@ -167,7 +175,7 @@ class JobTable:
         self._any_protected |= spec.preemptible is not Preemptible.ALWAYS
         self.group[row] = self._groups.setdefault(spec.group, len(self._groups))
         self.group_parallel[row] = spec.group_parallel
-        self._any_limited_group |= bool(spec.group) and spec.group_parallel > 0
+        self.any_limited_group |= bool(spec.group) and spec.group_parallel > 0
         self.time_limit[row] = spec.time_limit_seconds or np.inf
         self.any_time_limit |= spec.time_limit_seconds is not None
         self.profile[row] = np.nan
@@ -281,8 +289,6 @@ class JobTable:
         Places go to those that are not ``barred`` otherwise, in order of submission.
         """
         beyond = np.zeros(len(rows), dtype=np.bool_)
-        if not self._any_limited_group:
-            return beyond
         limited = np.flatnonzero((self.group[rows] > 0) & (self.group_parallel[rows] > 0))
         _, group = np.unique(self.group[rows[limited]], return_inverse=True)
         running = self.state[rows[limited]] == RUNNING
@@ -401,8 +407,13 @@ class JobTable:
         table._specs = plain["specs"]
         table._compacted = plain["compacted"]
         table._any_protected = bool(table.preemptible.any() or table.contested.any())
-        table._any_limited_group = bool((table.group_parallel > 0).any())
-        table.any_time_limit = bool((table.time_limit[: len(table._specs)] < np.inf).any())
+        table.any_limited_group = bool((table.group_parallel > 0).any())
+        count = len(table._specs)
+        table.any_time_limit = bool((table.time_limit[:count] < np.inf).any())
+        table.any_without_gpus = bool((table.gpus[:count] == 0).any())
+        table.any_barred = bool(table.held.any() or table.eligible_after.any())
+        table.any_failed_start = bool(table.failed_starts.any())
+        table.any_request = bool(table.cancelling.any() or table.requeueing.any())
         table._groups = {group: number for number, group in enumerate(plain["groups"])}
         table._tenants = {tenant: number for number, tenant in enumerate(plain["tenants"])}
         table._kinds = {

@@ -27,6 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from shockwave.model.cluster import Cluster, Node
 from shockwave.model.errors import InputError
+from shockwave.model.words import count_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +203,7 @@ def _check(fault: Fault, up: dict[str, int], job_ids: set[str], *, source: str, 
                 del up[fault.node]
             elif fault.gpus > up[fault.node]:
                 raise InputError(
-                    f"this node has {up[fault.node]} GPUs",
+                    f"this node has {count_of(up[fault.node], 'GPU')}",
                     source=source,
                     place=place,
                     value=fault.gpus,

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
+from shockwave.model.registry import Registry
+
 
 class _Options(BaseModel):
     model_config = ConfigDict(
@@ -33,3 +35,16 @@ class SiteOptions(_Options):
 
 class JobOptions(_Options):
     """What a user may say about one job. Fields are declared as those of the site."""
+
+
+# Apart from the executors, because whoever submits a job should not wait for these to load.
+JOB_OPTIONS = Registry(
+    "executor",
+    "shockwave.executors",
+    JobOptions,
+    {
+        "local": "shockwave.executors.local.options:LocalJob",
+        "slurm": "shockwave.executors.slurm.options:SlurmJobOptions",
+        "ray": "shockwave.executors.options:JobOptions",
+    },
+)

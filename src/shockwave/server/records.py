@@ -21,8 +21,8 @@ from pydantic import (
 )
 
 from shockwave.model.job import Adaptation, OnHang, Preemptible
+from shockwave.server.addresses import OccasionName, Target
 from shockwave.server.job_sections import checked_sections, with_sections
-from shockwave.server.notices import OccasionName, Target
 
 Name = Annotated[
     str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")

@@ -119,6 +119,7 @@ class Service:
             store=self._store,
             clock=self._clock,
             as_owner=self._as_owner,
+            sends_mail=self.config.smtp is not None,
         )
         site = site_of(self.config, self.desk.command_of, self.origin_unix, self._clock)
         self._recovery = Recovery(

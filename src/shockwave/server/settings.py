@@ -37,7 +37,7 @@ from shockwave.model.events import Starts
 from shockwave.model.registry import Registry
 from shockwave.policies.registry import POLICIES
 from shockwave.predict.registry import PREDICTORS
-from shockwave.server.notices import Target
+from shockwave.server.addresses import Target
 from shockwave.server.places import default_socket, default_state_dir
 from shockwave.server.tokens import hash_token
 

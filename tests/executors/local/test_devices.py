@@ -15,8 +15,9 @@ from tests.executors.local.fake_pynvml import FakeGpu, fake_pynvml
 
 from shockwave.engine.executor import Launch
 from shockwave.executors.gangs.folder import JobFolder
-from shockwave.executors.local import GangSettings, LocalExecutor
+from shockwave.executors.gangs.launch import GangSettings
 from shockwave.executors.local.devices import devices_of_slots, usable_devices
+from shockwave.executors.local.executor import LocalExecutor
 from shockwave.executors.local.nvidia import Library, open_library
 from shockwave.executors.local.options import LocalSite
 from shockwave.executors.local.others import LOOK_SECONDS
@@ -32,7 +33,7 @@ with open(path + ".new", "w") as file:
     json.dump(dict(os.environ), file)
 os.rename(path + ".new", path)
 """
-WAIT = "import time; time.sleep(60)"
+WAIT = "import time; time.sleep(600)"
 
 
 def install(monkeypatch: pytest.MonkeyPatch, gpus: list[FakeGpu], *, driver: bool = True) -> None:

@@ -14,6 +14,7 @@ from shockwave.executors.slurm.partitions import (
     named,
 )
 from shockwave.model.errors import InputError
+from shockwave.model.words import count_of
 
 
 def check_partition(names: str, known: Mapping[str, SlurmPartition], *, place: str) -> None:
@@ -60,7 +61,9 @@ def problem_of(
     has = sum(node.gpus for node in nodes)
     if gpus > has:
         raise InputError(
-            f"{where} has {has} GPUs in all, the job needs more at once", place="gpus", value=gpus
+            f"{where} has {count_of(has, 'GPU')} in all, the job needs more at once",
+            place="gpus",
+            value=gpus,
         )
     return warnings
 
