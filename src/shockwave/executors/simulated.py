@@ -3,7 +3,8 @@
 Progress is kept as exclusive seconds done. A job that starts spends ``restart_seconds``
 without progress; regimes change at epoch boundaries, mid-round too; a job that ends
 mid-round ends at that very time. A crash or a lost node takes a job back to its last
-whole epoch, where its last checkpoint is.
+whole epoch, where its last checkpoint is. A run may begin with jobs that have come some way:
+they go on from what the scheduler knows of them.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shockwave.engine.executor import Executor, Launch
+from shockwave.engine.executor import Executor, Known, Launch
 from shockwave.executors.faults import (
     Fault,
     JobCrash,
     JobFailure,
     JobNeverStarts,
+    NodeDrain,
     NodeFailure,
     NodeOccupation,
     NodeRecovery,
@@ -31,6 +33,7 @@ from shockwave.model.events import (
     JobFinished,
     JobStopped,
     NodeDown,
+    NodeDrained,
     NodeOccupied,
     NodeUp,
     Progressed,
@@ -50,7 +53,11 @@ class _StartGivenUp(Fault):
 
 
 class SimulatedExecutor(Executor):
-    """Holds the truth of a trace and lets virtual time pass."""
+    """Holds the truth of a trace and lets virtual time pass.
+
+    A run that goes on where another was begins at ``now``, and has ``handles`` jobs in all, of
+    which some may have ended before.
+    """
 
     def __init__(
         self,
@@ -59,9 +66,11 @@ class SimulatedExecutor(Executor):
         faults: Sequence[Fault] = (),
         *,
         whole_epochs: bool = False,
+        now: float = 0.0,
+        handles: int | None = None,
     ) -> None:
-        count = len(jobs)
-        self.now = 0.0
+        count = len(jobs) if handles is None else handles
+        self.now = now
         self._restart_seconds = restart_seconds
         self._whole_epochs = whole_epochs  # real jobs tell of epochs when they are done
         self._jobs = {job.spec.id: job for job in jobs}
@@ -98,7 +107,7 @@ class SimulatedExecutor(Executor):
             if self._truth[handle] is None:
                 self._begin(handle, self._jobs[order.job.id])
                 if order.job.id not in self._never_start:
-                    self._news.append(self._enter(handle, 0))
+                    self._news += self._go_on(handle, order.known)
             if order.job.id in self._doomed:
                 self._faults.insert(0, self._doomed.pop(order.job.id))
         handles = np.array([order.handle for order in launches], dtype=np.int64)
@@ -106,6 +115,19 @@ class SimulatedExecutor(Executor):
         self._try_to_start(launches)
         self._told_at[handles] = self.now
         self._running = np.concatenate([self._running, handles])
+
+    def adopt(self, launches: Sequence[Launch]) -> None:
+        for order in launches:
+            handle, known = order.handle, order.known
+            self._nodes_of[handle] = tuple(node for node, _ in order.placement)
+            self._begin(handle, self._jobs[order.job.id])
+            self._news += self._go_on(handle, known)
+            if known is not None:  # what its present start still costs
+                lost = known.held_seconds - known.productive_seconds
+                left = order.attempt * self._restart_seconds - lost
+                self._overhead[handle] = min(max(left, 0.0), self._restart_seconds)
+            self._told_at[handle] = self.now
+        self._running = np.array([order.handle for order in launches], dtype=np.int64)
 
     def stop(self, handles: Ints) -> None:
         self._remove(np.isin(self._running, handles))
@@ -140,6 +162,23 @@ class SimulatedExecutor(Executor):
         self._truth[handle] = job
         self._handles[job.spec.id] = handle
         self._total[handle] = job.exclusive_seconds
+
+    def _go_on(self, handle: int, known: Known | None) -> list[RegimeChanged]:
+        """Puts a job where it is known to be; its first regime, or a new one, is news."""
+        change = self._enter(handle, 0)
+        if known is None or known.epochs_done <= 0:
+            return [change]
+        job = self._truth[handle]
+        assert job is not None
+        while self._regime[handle] + 1 < len(job.regimes):
+            left = self._regime_epoch[handle] + job.regimes[self._regime[handle]].epochs
+            if known.epochs_done < left - _PART:
+                break
+            change = self._enter(handle, int(self._regime[handle]) + 1)
+        inside = known.epochs_done - self._regime_epoch[handle]
+        self._work[handle] = self._regime_start[handle] + inside * self._epoch_seconds[handle]
+        self._reported[handle] = self._work[handle]
+        return [] if change.configuration == known.configuration else [change]
 
     def _try_to_start(self, launches: Sequence[Launch]) -> None:
         """Those that never start hold their GPUs for a while, and their work does not begin."""
@@ -256,6 +295,8 @@ class SimulatedExecutor(Executor):
                 events.append(NodeDown(self.now, fault.node))
             case NodeRecovery():
                 events.append(NodeUp(self.now, fault.node))
+            case NodeDrain():
+                events.append(NodeDrained(self.now, fault.node))
             case NodeOccupation():
                 events.append(NodeOccupied(self.now, fault.node, fault.gpus, fault.contested))
             case JobCrash():
