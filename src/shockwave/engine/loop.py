@@ -74,8 +74,10 @@ class RoundLoop:
         self._profiles = profiles if policy.wants_profiles else None
         self._began = 0.0  # the work on this round, by the timer
         self._assigner = Assigner(log.state, executor)
-        self._intake = Intake(log, executor, feed, predictor, retries or Retries(), silence)
-        self._eligible = 0
+        retries = retries or Retries()
+        self._patience_seconds = retries.longest_back_off_seconds  # of jobs that are doubtful
+        self._intake = Intake(log, executor, feed, predictor, retries, silence)
+        self._eligible = (0, 0)  # how many of them were doubtful
         self._decided_version = -1  # of the state, when the last decision was taken
         self._seen = (-1, 0.0)  # version and time of the last look at all jobs
         self._last: tuple[Chosen, Decision] | None = None  # who was chosen, and why
@@ -233,18 +235,18 @@ class RoundLoop:
         """Jobs to decide on, and those that may have what these leave.
 
         The latter could not be started the last time, and are not to keep a GPU from a job that
-        can. Where there is nobody else they are decided on like any other.
+        can. Where there is nobody else, or when they have waited for long, they are decided on
+        like any other.
         """
         self._seen = (self.state.version, self.now)
         eligible = self.state.table.needing_gpus(self.state.eligible(self.now))
         eligible = self._assigner.that_could_fit(eligible)
-        if len(eligible) != self._eligible:  # a back-off ended: news that no event tells
-            self._eligible = len(eligible)
+        doubtful = self.state.doubtful(eligible, self.now, self._patience_seconds)
+        split = len(eligible), int(doubtful.sum())
+        if split != self._eligible:  # a wait ended: news that no event tells
+            self._eligible = split
             self._decided_version = -1
-        if not self.state.table.any_failed_start:
-            return eligible, eligible[:0]
-        doubtful = self.state.doubtful(eligible)
-        if not doubtful.any() or doubtful.all():
+        if split[1] in (0, len(eligible)):
             return eligible, eligible[:0]
         return eligible[~doubtful], eligible[doubtful]
 
@@ -375,6 +377,7 @@ class RoundLoop:
             self.executor.quiet_until(),
             self._feed.next_arrival(),
             self.state.next_eligible(self.now),
+            self.state.next_fair_turn(self.now, self._patience_seconds),
             self.state.next_time_limit(),
         )
 
@@ -384,6 +387,7 @@ class RoundLoop:
         names = ", ".join(f"{spec.id} ({count_of(spec.gpus, 'GPU')})" for spec in waiting)
         more = " ..." if len(table.active) > 3 else ""
         return (
-            f"{len(table.active)} jobs wait at {self.now:.0f} s and nothing can start them: "
-            f"{names}{more}; {self.state.placer.gpus} GPUs are up"
+            f"{count_of(len(table.active), 'job')} waiting at {self.now:.0f} s that nothing can "
+            f"start: {names}{more}; "
+            f"{count_of(self.state.placer.gpus, 'GPU')} up"
         )

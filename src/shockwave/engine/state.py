@@ -127,9 +127,25 @@ class SchedulerState:
             barred |= table.beyond_group_limit(rows, barred)
         return np.asarray(active[~barred]) if barred.any() else active
 
-    def doubtful(self, handles: Ints) -> Bools:
-        """[handle] whether its last start came to nothing, and it has not run since."""
-        return np.asarray(self.table.failed_starts[self.table.rows(handles)] > 0)
+    def doubtful(self, handles: Ints, now: float, patience_seconds: float) -> Bools:
+        """[handle] whether its last start came to nothing, and it has not run since.
+
+        One that could have been tried again for ``patience_seconds`` is given a fair turn.
+        """
+        if not self.table.any_failed_start:
+            return np.zeros(len(handles), dtype=np.bool_)
+        rows = self.table.rows(handles)
+        tried = self.table.failed_starts[rows] > 0
+        return np.asarray(tried & (now < self.table.eligible_after[rows] + patience_seconds))
+
+    def next_fair_turn(self, now: float, patience_seconds: float) -> float:
+        """When the next job ceases to be doubtful; infinite if none is."""
+        if not self.table.any_failed_start:
+            return np.inf
+        rows = self.table.rows(self.table.active)
+        tried = rows[self.table.failed_starts[rows] > 0]
+        turns = self.table.eligible_after[tried] + patience_seconds
+        return float(turns[turns > now].min(initial=np.inf))
 
     def running(self) -> Ints:
         active = self.table.active
@@ -325,7 +341,7 @@ class SchedulerState:
         if event.reason is StopReason.NOT_STARTED:
             table.failed_starts[row] += 1
             table.any_failed_start = True
-        if event.back_off_seconds > 0:
+        if event.back_off_seconds > 0 or event.reason is StopReason.NOT_STARTED:
             table.eligible_after[row] = event.time + event.back_off_seconds
             table.any_barred = True
 

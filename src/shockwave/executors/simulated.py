@@ -3,7 +3,8 @@
 Progress is kept as exclusive seconds done. A job that starts spends ``restart_seconds``
 without progress; regimes change at epoch boundaries, mid-round too; a job that ends
 mid-round ends at that very time. A crash or a lost node takes a job back to its last
-whole epoch, where its last checkpoint is.
+whole epoch, where its last checkpoint is. A run may begin with jobs that have come some way:
+they go on from what the scheduler knows of them.
 
 A job of which the speeds with every option are known has a timeline for each. When it starts with
 another option, the epochs that it has done are looked up in the new timeline. It tells its speed
@@ -19,12 +20,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shockwave.engine.executor import Executor, Launch
+from shockwave.engine.executor import Executor, Known, Launch
 from shockwave.executors.faults import (
     Fault,
     JobCrash,
     JobFailure,
     JobNeverStarts,
+    NodeDrain,
     NodeFailure,
     NodeOccupation,
     NodeRecovery,
@@ -35,6 +37,7 @@ from shockwave.model.events import (
     JobFinished,
     JobStopped,
     NodeDown,
+    NodeDrained,
     NodeOccupied,
     NodeUp,
     Progressed,
@@ -56,7 +59,11 @@ class _StartGivenUp(Fault):
 
 
 class SimulatedExecutor(Executor):
-    """Holds the truth of a trace and lets virtual time pass."""
+    """Holds the truth of a trace and lets virtual time pass.
+
+    A run that goes on where another was begins at ``now``, and has ``handles`` jobs in all, of
+    which some may have ended before.
+    """
 
     def __init__(
         self,
@@ -65,9 +72,11 @@ class SimulatedExecutor(Executor):
         faults: Sequence[Fault] = (),
         *,
         whole_epochs: bool = False,
+        now: float = 0.0,
+        handles: int | None = None,
     ) -> None:
-        count = len(jobs)
-        self.now = 0.0
+        count = len(jobs) if handles is None else handles
+        self.now = now
         self._whole_epochs = whole_epochs  # real jobs tell of epochs when they are done
         self._jobs = {job.spec.id: job for job in jobs}
         self._news: list[Event] = []  # to tell at the next poll
@@ -111,8 +120,7 @@ class SimulatedExecutor(Executor):
             if self._truth[handle] is None:
                 self._begin(handle, self._jobs[order.job.id], order.option)
                 if order.job.id not in self._never_start:
-                    self._enter(handle, 0)
-                    self._news.append(self._told_regime(handle, self.now))
+                    self._news += self._go_on(handle, order.known)
             elif self._options[handle] != order.option:
                 self._switch(handle, order.option)
             if order.job.id in self._doomed:
@@ -122,6 +130,19 @@ class SimulatedExecutor(Executor):
         self._try_to_start(launches)
         self._told_at[handles] = self.now
         self._running = np.concatenate([self._running, handles])
+
+    def adopt(self, launches: Sequence[Launch]) -> None:
+        for order in launches:
+            handle, known = order.handle, order.known
+            self._nodes_of[handle] = tuple(node for node, _ in order.placement)
+            self._begin(handle, self._jobs[order.job.id], order.option)
+            self._news += self._go_on(handle, known)
+            if known is not None:  # what its present start still costs
+                lost = known.held_seconds - known.productive_seconds
+                cost = float(self._start_cost[handle])
+                self._overhead[handle] = min(max(order.attempt * cost - lost, 0.0), cost)
+            self._told_at[handle] = self.now
+        self._running = np.array([order.handle for order in launches], dtype=np.int64)
 
     def stop(self, handles: Ints) -> None:
         self._remove(np.isin(self._running, handles))
@@ -186,25 +207,40 @@ class SimulatedExecutor(Executor):
         inside = (self._work[handle] - self._regime_start[handle]) / self._epoch_seconds[handle]
         epochs = float(self._regime_epoch[handle] + inside)
         self._set_timeline(handle, job, option)
-        self._regime_start[handle] = self._regime_epoch[handle] = 0.0
-        self._enter(handle, 0)
-        while epochs >= self._regime_epoch[handle] + self._regime_epochs(
-            handle
-        ) - _PART and self._regime[handle] + 1 < len(self._timelines[handle]):
-            self._enter(handle, int(self._regime[handle]) + 1)
-        inside = max(epochs - self._regime_epoch[handle], 0.0)
-        self._work[handle] = self._regime_start[handle] + inside * self._epoch_seconds[handle]
+        self._seek(handle, epochs)
         self._began_at[handle] = self._work[handle]
         self._reported[handle] = self._work[handle] - untold
 
-    def _regime_epochs(self, handle: int) -> int:
-        return self._regimes(handle)[int(self._regime[handle])].epochs
+    def _seek(self, handle: int, epochs: float) -> None:
+        """Puts a job where it has done so many epochs of its timeline."""
+        self._regime_start[handle] = self._regime_epoch[handle] = 0.0
+        self._enter(handle, 0)
+        regimes = self._regimes(handle)
+        while self._regime[handle] + 1 < len(regimes):
+            left = self._regime_epoch[handle] + regimes[self._regime[handle]].epochs
+            if epochs < left - _PART:
+                break
+            self._enter(handle, int(self._regime[handle]) + 1)
+        inside = max(epochs - self._regime_epoch[handle], 0.0)
+        self._work[handle] = self._regime_start[handle] + inside * self._epoch_seconds[handle]
 
     def _next_measurement(self, rows: Ints) -> Floats:
         """[row] the work after which its speed is known; infinite if it is known already."""
         known_at = self._began_at[rows] + np.minimum(_TO_MEASURE_SECONDS, self._epoch_seconds[rows])
         waits = self._has_timelines[rows] & (self._work[rows] < known_at - _TINY)
         return np.where(waits, known_at, np.inf)
+
+    def _go_on(self, handle: int, known: Known | None) -> list[RegimeChanged]:
+        """Puts a job where it is known to be; its first regime, or a new one, is news."""
+        epochs = 0.0 if known is None else max(known.epochs_done, 0.0)
+        self._seek(handle, epochs)
+        self._reported[handle] = self._work[handle]
+        if self._has_timelines[handle]:
+            self._began_at[handle] = self._spent[handle] = self._work[handle]
+        change = self._told_regime(handle, self.now)
+        if known is None or epochs == 0 or change.configuration != known.configuration:
+            return [change]
+        return []
 
     def _try_to_start(self, launches: Sequence[Launch]) -> None:
         """Those that never start hold their GPUs for a while, and their work does not begin."""
@@ -338,6 +374,8 @@ class SimulatedExecutor(Executor):
                 events.append(NodeDown(self.now, fault.node))
             case NodeRecovery():
                 events.append(NodeUp(self.now, fault.node))
+            case NodeDrain():
+                events.append(NodeDrained(self.now, fault.node))
             case NodeOccupation():
                 events.append(NodeOccupied(self.now, fault.node, fault.gpus, fault.contested))
             case JobCrash():
