@@ -105,7 +105,9 @@ def test_a_node_that_is_out_of_use_at_the_first_look_is_listed_once() -> None:
     nodes = Nodes()
     nodes.backend.has = (A,)
     out_of_use = [NodeUp(0.0, B), NodeDown(0.0, "b", "new fans", withheld=True)]
-    assert nodes._written() == [NodeUp(0.0, A), *out_of_use]
+    nodes.intake.fit_nodes(0.0)
+    nodes._written()
+    assert nodes.journal.events == [NodeUp(0.0, A), *out_of_use]
     assert nodes.placer_nodes == {"a": (4, 0)}
     nodes.intake.fit_nodes(1.0)  # as after a restart of the scheduler
     assert len(nodes.journal.events) == 3

@@ -12,8 +12,8 @@ from tests.executors.slurm import harness
 from tests.executors.slurm.test_gangs import own_jobs, state_of
 from tests.people.users import User, made_users
 
-from shockwave.executors.slurm import SlurmExecutor
 from shockwave.executors.slurm.allocation import SlurmAllocationExecutor
+from shockwave.executors.slurm.executor import SlurmExecutor
 from shockwave.model.command import Command
 from shockwave.model.errors import InputError
 from shockwave.model.events import JobFinished, JobRunning, JobStopped, Placement, StopReason
