@@ -20,9 +20,9 @@ _NAME = re.compile(r"journal-(\d+)-(\d+)\.jsonl\.gz")
 
 
 class Archive:
-    """The files in one folder. One scheduler writes, anybody reads."""
+    """The files in one folder. One scheduler writes, anybody reads; None where nobody knows it."""
 
-    def __init__(self, folder: Path, segment_events: int = SEGMENT_EVENTS) -> None:
+    def __init__(self, folder: Path | None, segment_events: int = SEGMENT_EVENTS) -> None:
         self.segment_events = segment_events
         self.folder = folder
         self._segments: list[tuple[int, int, Path]] = []  # (first, last, file), in order
@@ -30,7 +30,7 @@ class Archive:
 
     def refresh(self) -> None:
         found = []
-        for path in self.folder.glob("journal-*.jsonl.gz"):
+        for path in [] if self.folder is None else self.folder.glob("journal-*.jsonl.gz"):
             match = _NAME.fullmatch(path.name)
             if match:
                 found.append((int(match[1]), int(match[2]), path))
@@ -43,7 +43,7 @@ class Archive:
 
     def add(self, first: int, lines: Sequence[str]) -> None:
         """Events that follow on the last one here."""
-        if first != self.last + 1:
+        if self.folder is None or first != self.last + 1:
             raise JournalError(f"{self.folder}: event {self.last + 1} would be missing")
         last = first + len(lines) - 1
         self.folder.mkdir(exist_ok=True, mode=0o700)

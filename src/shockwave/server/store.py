@@ -311,8 +311,9 @@ class Store:
         last = after
         for number, line in self._lines(after):
             if number != last + 1:
+                hint = "" if self.archive.last else ". Is --state-dir that of the scheduler?"
                 raise JournalError(
-                    f"{self.where}: the journal lacks events {last + 1} to {number - 1}"
+                    f"{self.where}: the journal lacks events {last + 1} to {number - 1}{hint}"
                 )
             yield number, event_of_line(line, f"{self.where}, event {number}")
             last = number
