@@ -157,10 +157,12 @@ class Lookout(SchedulerDoor):
         plan = self._board.plan()
         with self._board.projection() as projection:
             active = projection.jobs
+        archive = self._store.archive.folder
+        assert archive is not None  # only who reads another's database may not know it
         since = {job: facts.runs[-1][0] for job, facts in active.items() if facts.placement}
         return {
             "database": self._store.url,
-            "archive": self._store.archive.folder.absolute(),
+            "archive": archive.absolute(),
             "nodes": [PastNode(id=node.id, gpus=node.gpus) for node in self._board.nodes()],
             "active": plan.jobs,
             "running_since": since,
