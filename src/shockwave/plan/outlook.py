@@ -16,6 +16,7 @@ from shockwave.plan.arrivals import ArrivalHabits, ExpectedArrivals
 from shockwave.plan.contention import Crowd, fair_by_crowd, fluid_finishes
 from shockwave.plan.futures import Futures, gittins_seconds, joint_samples
 from shockwave.plan.reservation import ReservationRules, reserve
+from shockwave.plan.restarts import start_seconds, stop_seconds
 from shockwave.plan.sharing import FairCluster
 from shockwave.plan.targets import Workload
 from shockwave.predict.base import Forecast
@@ -92,7 +93,9 @@ class Outlook:
             late=both(late, also),
             size=both(np.maximum(gittins_seconds(quantiles), 1.0), also),
             worked=both(view.productive_seconds, none),
-            restart=np.full(len(view) + count, view.restart_seconds),
+            restart=both(start_seconds(view), np.full(count, view.restart_seconds)),
+            stop=both(stop_seconds(view), np.full(count, view.restart_seconds)),
+            stays=np.concatenate([view.must_stay, np.zeros(count, dtype=np.bool_)]),
             fair_stretch=both(stretch, never),
             fair_jct=both(fair_jct, never),
             claim=both((~broken(view)).astype(np.float64), np.ones(count)),

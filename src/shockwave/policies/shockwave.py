@@ -22,7 +22,7 @@ from shockwave.plan.outcome import Prices, costs
 from shockwave.plan.outlook import Outlook, OutlookSettings
 from shockwave.plan.promises import TAIL, Intervals, Promises, Told
 from shockwave.plan.reservation import ReservationRules
-from shockwave.plan.rollout import Outcome, roll
+from shockwave.plan.rollout import OVERHEAD_ROUNDS, Outcome, roll
 from shockwave.plan.stance import STANCES, Index, IndexSettings, Singles, Stance, Worth
 from shockwave.policies.base import Decision, Policy
 from shockwave.policies.fill import fill, largest_first
@@ -61,6 +61,7 @@ class Shockwave(Policy):
         self._decisions = 0
         self._rounds = 0
         self._present = np.empty(0, dtype=np.int64)  # handles at the last round
+        self._ends = np.empty(0)  # of these, when each would end if it ran from there on
         self._chosen = self._present  # of these, those that ran
 
     def decide(self, view: View, forecast: Forecast) -> Decision:
@@ -73,7 +74,7 @@ class Shockwave(Policy):
                 futures, worth = earlier, self._worth(earlier)
         stance = self._stance
         bid = worth.total[stance, 0, : len(view)].astype(np.float64)
-        run = fill(largest_first(bid), view.gpus, view.gpus_total)
+        run = fill(largest_first(bid), view)
         price = float(np.delete(bid, run).max(initial=0.0))
         self._decisions += 1
         if not view.between_rounds:  # then not all that are chosen start
@@ -118,7 +119,7 @@ class Shockwave(Policy):
         All stances are tried on a few samples, the best of them on the others.
         """
         s = self.settings
-        choices = {fill(largest_first(bid), view.gpus, view.gpus_total).tobytes() for bid in bids}
+        choices = {fill(largest_first(bid), view).tobytes() for bid in bids}
         if len(choices) == 1:
             return self._stance
         few = max(min(s.first_samples, futures.samples - 1), 1)
@@ -147,7 +148,8 @@ class Shockwave(Policy):
         waits = _waits(view, run)
         # Whoever is not chosen now starts with the next round at the earliest.
         start = np.maximum(outcome.start[0, :, :here], 1.0) * waits
-        finish = np.maximum(outcome.finish[0, :, :here], start)
+        # The rest of its last round is lost to the others, not to the job.
+        finish = np.maximum(outcome.finish[0, :, :here] - OVERHEAD_ROUNDS, start)
         levels = (TAIL, 0.5, 1.0 - TAIL)
         starts, finishes = (unit * np.quantile(when, levels, axis=0) for when in (start, finish))
         return Intervals(*starts), Intervals(*finishes)
@@ -155,12 +157,17 @@ class Shockwave(Policy):
     def _check_promises(self, view: View, futures: Futures, run: Ints) -> None:
         """Compare what was foretold with what happened, and foretell anew now and then."""
         promises, unit = self._promises, view.round_seconds
-        gone = np.setdiff1d(self._present, view.handle, assume_unique=True)
-        promises.finished(gone, view.now - 0.5 * unit, unit)
-        between_rounds = np.setdiff1d(view.handle[view.running], self._chosen, assume_unique=True)
-        promises.started(between_rounds, view.now - 0.5 * unit, unit)
-        promises.started(view.handle[run][~view.running[run]], view.now, unit)
+        gone = ~np.isin(self._present, view.handle, assume_unique=True)
+        # Nobody tells a policy when within the round: as was to be expected, as far as it can be.
+        ended = np.clip(self._ends[gone], view.now - unit, view.now)
+        promises.finished(self._present[gone], ended, unit)
+        between = np.setdiff1d(view.handle[view.running], self._chosen, assume_unique=True)
+        promises.started(between, np.full(len(between), view.now - 0.5 * unit), unit)
+        new = view.handle[run][~view.running[run]]
+        promises.started(new, np.full(len(new), view.now), unit)
         self._present, self._chosen = view.handle, view.handle[run]
+        starting = np.where(view.running, 0.0, futures.restart[: len(view)])
+        self._ends = view.now + starting + futures.mean[: len(view)]
         self._rounds += 1
         if self._rounds % self.settings.tell_every == 0:
             start, finish = self._foretell(view, futures, self._stance, run)
