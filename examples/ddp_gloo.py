@@ -51,7 +51,7 @@ def train(job: Session, epochs: int, seed: int = 0, *, adapt: bool = True) -> Ou
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE, momentum=0.9)
     ranks = job.world_size
     loader = ResumableLoader(
-        training, FIRST // ranks, session=job, seed=seed, drop_last=True, collate_fn=as_it_is
+        training, FIRST, session=job, seed=seed, drop_last=True, collate_fn=as_it_is
     )
     noise = GradientNoiseScale(FIRST, LAST, memory_steps=200)
     parts = {"model": model, "optimizer": optimizer, "loader": loader, "noise": noise}
@@ -70,10 +70,10 @@ def train(job: Session, epochs: int, seed: int = 0, *, adapt: bool = True) -> Ou
         if loader.stopped:
             job.save(state_of(parts))
             break
-        job.report(loader.epoch, loader.batch_size * ranks, len(training), loss.item())
+        job.report(loader.epoch, loader.batch_size, len(training), loss.item())
         if adapt:  # every rank sees the same norms and therefore decides the same
-            loader.set_batch_size(noise.at_epoch_end() // ranks)
-            job.configure(loader.batch_size * ranks)
+            loader.set_batch_size(noise.at_epoch_end())
+            job.configure(loader.batch_size)
         if job.should_stop():
             job.save(state_of(parts))
             break

@@ -14,6 +14,7 @@ from shockwave.engine import snapshot
 from shockwave.engine.log import Log, LogClosedError
 from shockwave.engine.state import SchedulerState
 from shockwave.model.cluster import Node
+from shockwave.model.errors import JournalError
 from shockwave.model.events import (
     Event,
     JobHeld,
@@ -144,7 +145,7 @@ def test_a_write_that_fails_closes_the_log_for_everybody() -> None:
     log = Log(SchedulerState(), journal)
     log.request(lambda: [submitted("a")])
     journal.works = False
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(JournalError, match="cannot be written: no space"):
         log.request(lambda: [submitted("b")])
     journal.works = True  # too late: nobody knows what is durable
     with pytest.raises(LogClosedError, match="no space"):
@@ -171,7 +172,7 @@ def test_those_who_waited_for_a_write_that_failed_are_told() -> None:
     def ask(name: str) -> None:
         try:
             log.request(lambda: [submitted(name)])
-        except (OSError, LogClosedError) as error:
+        except JournalError as error:
             told.append(type(error))
 
     first = threading.Thread(target=ask, args=("first",))
@@ -184,7 +185,7 @@ def test_those_who_waited_for_a_write_that_failed_are_told() -> None:
     journal.go_on.set()
     for thread in (first, *others):
         thread.join(30.0)
-    assert Counter(told) == {OSError: 1, LogClosedError: PEOPLE}
+    assert Counter(told) == {JournalError: 1, LogClosedError: PEOPLE}
     assert len(journal.events) == 1
 
 

@@ -38,20 +38,22 @@ def test_a_decision_that_cannot_be_carried_out_is_a_policy_error(run: Ints, mess
 
 def test_a_policy_that_runs_nobody_gets_its_error_when_nothing_else_can_happen() -> None:
     late = make_job("late", (32, 1, 9.0), arrival=1000.0)
-    with pytest.raises(StuckError, match=r"2 jobs wait at 1000 s"):
+    with pytest.raises(StuckError, match=r"2 jobs waiting at 1000 s"):
         Run([make_job("a", (32, 1, 9.0)), late], policy=Fixed(np.array([]))).go()
 
 
 def test_all_nodes_down_for_ever_is_a_dead_end() -> None:
     jobs = [make_job(name, (32, 9, 50.0), gpus=2) for name in "abcd"]
-    with pytest.raises(StuckError, match=r"4 jobs wait at 200 s.*a \(2 GPUs\), b.* \.\.\.; 0 GPUs"):
+    with pytest.raises(
+        StuckError, match=r"4 jobs waiting at 200 s.*a \(2 GPUs\), b.* \.\.\.; 0 GPUs"
+    ):
         Run(jobs, faults=[NodeFailure(150.0, "n0")]).go()
 
 
 def test_a_cluster_that_shrank_below_a_gang_is_a_dead_end_after_the_others_ran() -> None:
     jobs = [make_job("wide", (32, 9, 50.0), gpus=8), make_job("small", (32, 3, 50.0))]
     run = Run(jobs, cluster=Cluster.uniform(8), faults=[NodeFailure(50.0, "n1")])
-    with pytest.raises(StuckError, match=r"1 jobs wait .* wide \(8 GPUs\); 4 GPUs are up"):
+    with pytest.raises(StuckError, match=r"1 job waiting .* wide \(8 GPUs\); 4 GPUs up"):
         run.go()
     assert run.finishes == {"small": pytest.approx(100 + 10 + 150)}
 

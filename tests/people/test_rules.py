@@ -163,3 +163,20 @@ def test_a_port_without_a_token_is_refused(tmp_path: Any) -> None:
     )
     assert done.returncode == 2
     assert "there is none yet" in done.stderr
+
+
+def test_who_is_let_in_by_a_person_runs_jobs_as_that_person(
+    alice: User, bob: User, carol: User
+) -> None:
+    allowed = f'allow_users = ["{bob.name}"]'
+    with serving(config=allowed, user=alice) as hers:
+        me = bob.ask(hers.url, lambda c: c.get("me"))
+        assert (me["user"], me["runs_as"], me["operator"]) == (bob.name, alice.name, False)
+        his = bob.ask(hers.url, lambda c: submit(c, shell("id -un")))
+        record = until(hers.url, his, "finished", "failed")
+        assert (record["state"], record["owner"]) == ("finished", bob.name)
+        assert bob.ask(hers.url, lambda c: log_of(c, his)) == f"{alice.name}\n"
+        own = alice.ask(hers.url, lambda c: submit(c, shell("sleep 1000")))
+        assert "belongs to" in bob.refused(hers.url, lambda c: c.delete("jobs", own))
+        assert "may not use" in carol.refused(hers.url, lambda c: submit(c, shell("true")))
+        alice.ask(hers.url, lambda c: c.delete("jobs", own))

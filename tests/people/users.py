@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import pytest
 
 from shockwave.cli.client import Client, SchedulerRefused
+from shockwave.executors.local.accounts import python_for_everybody
 from shockwave.model.errors import InputError
 
 needs_root = pytest.mark.skipif(
@@ -137,6 +138,8 @@ def _run(*command: str) -> None:
 class Serve:
     """``shockwave serve`` as root, in a folder that all users can reach but not read."""
 
+    python = sys.executable
+
     def __init__(self, folder: Path, *flags: str, config: str = "") -> None:
         self.state = folder / "state"
         self.url = f"unix:{self.state / 'shockwave.sock'}"
@@ -144,18 +147,24 @@ class Serve:
         file = folder / "shockwave.toml"
         file.write_text(config)
         self._command = [
-            sys.executable, "-m", "shockwave.cli.main", "serve", "--config", str(file),
+            self.python, "-m", "shockwave.cli.main", "serve", "--config", str(file),
             "--state-dir", str(self.state), "--slots", "4", "--round", "1", "--restart", "0.2",
             "--grace-seconds", "5", "--policy", "las", "--most-crashes", "1", *flags,
         ]  # fmt: skip
         self._process: subprocess.Popen[bytes] | None = None
+        self.identity: dict[str, Any] = {}  # of its process, where it is not root
 
     def start(self) -> str:
         """Returns what it says when it listens."""
         with self._log.open("wb") as log:
             environment = {**os.environ, "COLUMNS": "300", "OF_THE_SERVER": "alone"}
             self._process = subprocess.Popen(
-                self._command, stdout=log, stderr=log, env=environment, cwd=self._log.parent
+                self._command,
+                stdout=log,
+                stderr=log,
+                env=environment | _PATHS,
+                cwd=self._log.parent,
+                **self.identity,
             )
         process = self._process
         wait_for(lambda: process.poll() is not None or "listens on" in self.said(), "serve")
@@ -178,12 +187,44 @@ class Serve:
             self._process.wait(60)
 
 
+_PACKAGES = [path for path in sys.path if path and not path.startswith(sys.base_prefix)]
+_PATHS = {"PYTHONPATH": os.pathsep.join(_PACKAGES)}
+
+
+def _python_that_knows_us() -> str:
+    """One that every user can start, and that has all that the scheduler needs."""
+    python = python_for_everybody()
+    command = [python, "-c", "import shockwave.cli.main, shockwave.server.app"]
+    if subprocess.run(command, env=os.environ | _PATHS, capture_output=True).returncode:
+        pytest.skip(f"{python}, which every user can start, is not the version of the tests' own")
+    return python
+
+
+class ServeAs(Serve):
+    """The same as a person who lets others in: the socket is where these can reach it."""
+
+    def __init__(self, user: User, folder: Path, *flags: str, config: str = "") -> None:
+        self.python = _python_that_knows_us()
+        door = folder / "door" / "shockwave.sock"
+        super().__init__(folder, "--socket", str(door), *flags, config=config)
+        self.identity = {"user": user.uid, "group": user.gid, "extra_groups": user.groups}
+        self.url = f"unix:{door}"
+        for path in (self.state, door.parent):
+            path.mkdir()
+            os.chown(path, user.uid, user.gid)
+
+
 @contextmanager
-def serving(*flags: str, config: str = "", at_end: bool = True) -> Iterator[Serve]:
+def serving(*flags: str, config: str = "", user: User | None = None) -> Iterator[Serve]:
     with tempfile.TemporaryDirectory(prefix="sw-people-") as name:
         folder = Path(name)
         folder.chmod(0o711)
-        serve = Serve(folder, "--stop-jobs", *flags, config=config)
+        flags = ("--stop-jobs", *flags)
+        serve = (
+            Serve(folder, *flags, config=config)
+            if user is None
+            else ServeAs(user, folder, *flags, config=config)
+        )
         serve.start()
         try:
             yield serve

@@ -22,7 +22,7 @@ from tests.server.services import (
 )
 
 from shockwave.executors.live import Site
-from shockwave.executors.local import LocalExecutor
+from shockwave.executors.local.executor import LocalExecutor
 from shockwave.model.cluster import Node
 from shockwave.model.errors import ExecutorError, InputError
 from shockwave.model.events import Event, JobStarted, NodeDown, NodeOccupied, NodeUp, RunStarted

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,10 @@ from pydantic import ValidationError
 from tests.server import services
 from tests.server.receivers import hook, mailbox
 
+from shockwave.model.errors import InputError
+from shockwave.server.addresses import Occasion
 from shockwave.server.couriers import DELIVERY, SIGNATURE, Couriers, DeliveryError, signature
-from shockwave.server.notices import Occasion, notice_of
+from shockwave.server.notices import notice_of
 from shockwave.server.notifications import KEY_FILE, Recipients, is_late
 from shockwave.server.outbox import GIVEN_UP_AFTER_SECONDS, Addressed, Delivery, Outbox
 from shockwave.server.records import JobRecord, WhyRecord
@@ -47,6 +51,13 @@ def test_a_job_tells_its_owner_what_became_of_it(tmp_path: Path) -> None:
         assert json.loads(body)["name"] == "good"
 
 
+def failures(state_dir: Path) -> int:
+    """Of tries to tell somebody, as another process sees them in the outbox."""
+    with closing(sqlite3.connect(state_dir / "notifications.db")) as database:
+        (found,) = database.execute("SELECT COALESCE(MAX(failures), 0) FROM targets").fetchone()
+    return int(found)
+
+
 def test_what_did_not_arrive_is_tried_again_after_a_restart(tmp_path: Path) -> None:
     with hook() as gone:
         pass
@@ -54,8 +65,7 @@ def test_what_did_not_arrive_is_tried_again_after_a_restart(tmp_path: Path) -> N
     with services.running(settings) as service:
         job = services.submit(service, services.tiny(notify=[gone.url]))
         wait_for(lambda: services.known(service, job).state == "finished")
-        outbox = service._notifications._outbox
-        wait_for(lambda: outbox.next_due() not in (None, 0.0))
+        wait_for(lambda: failures(tmp_path) > 0)
     port = int(gone.url.split(":")[2].partition("/")[0])
     outbox = Outbox(tmp_path / "notifications.db")
     with outbox._change() as database:  # as if the time until the next try were over
@@ -63,6 +73,16 @@ def test_what_did_not_arrive_is_tried_again_after_a_restart(tmp_path: Path) -> N
     outbox.close()
     with hook(port) as back, services.running(settings):
         wait_for(lambda: told(back.requests) == [(job, "finished")])
+
+
+def test_a_scheduler_without_mail_refuses_addresses_when_a_job_is_submitted(
+    tmp_path: Path,
+) -> None:
+    with (
+        services.running(services.config(tmp_path)) as service,
+        pytest.raises(InputError, match="sends no mail"),
+    ):
+        services.submit(service, services.tiny(notify=["mailto:ann@example.org"]))
 
 
 def test_mail_is_sent(tmp_path: Path) -> None:

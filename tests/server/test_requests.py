@@ -24,7 +24,7 @@ from tests.server.services import (
 )
 
 from shockwave.engine.log import Log, LogClosedError
-from shockwave.executors.local import LocalExecutor
+from shockwave.executors.local.executor import LocalExecutor
 from shockwave.model.errors import ExecutorError, InputError
 from shockwave.model.events import JobSubmitted
 from shockwave.server.board import Board

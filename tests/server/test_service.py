@@ -18,7 +18,7 @@ from tests.server.services import (
     wait_for,
 )
 
-from shockwave.executors.local import LocalExecutor
+from shockwave.executors.local.executor import LocalExecutor
 from shockwave.model.errors import ExecutorError, InputError, JournalError
 from shockwave.model.events import SettingsChanged
 from shockwave.model.view import View

@@ -18,7 +18,7 @@ from shockwave.cli.client import Client
 from shockwave.cli.config import config as config_command
 from shockwave.cli.serve import serve
 from shockwave.cli.settings_flags import SettingsCommand
-from shockwave.executors.local import LocalExecutor
+from shockwave.executors.local.executor import LocalExecutor
 from shockwave.server.lock import StateLock
 
 runner = CliRunner()

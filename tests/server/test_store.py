@@ -30,6 +30,7 @@ from shockwave.server.archive import Archive
 from shockwave.server.facts import JobFacts
 from shockwave.server.lock import StateLock, prepare_state_dir
 from shockwave.server.store import Store
+from shockwave.traces import load
 
 SPEC = JobSpec("j-1", 0.5, 2, 10, (32, 64), (1.5, math.nan), name="☃", model="a\0b")
 EVENTS: list[Event] = [
@@ -165,6 +166,7 @@ def test_a_scheduler_runs_on_postgresql(postgres_url: str, tmp_path: Path) -> No
     with running(settings) as service:
         assert known(service, job).state == "finished"
     assert not (tmp_path / "shockwave.db").exists()
+    assert [past.spec.id for past in load(postgres_url)] == [job]  # as a trace
 
 
 # What can be wrong with one.

@@ -1,4 +1,4 @@
-"""Two ranks connected by gloo: they agree to stop, one dies, the example is preempted.
+"""Ranks connected by gloo: they agree to stop, one dies, the examples are preempted.
 
 Run by test_agreement.py in a process of its own. It imports PyTorch once and forks the ranks.
 """
@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,8 @@ from pathlib import Path
 from tests.train.helpers import DEADLINE_SECONDS, EXAMPLES, FakeScheduler, free_port
 
 from shockwave.train import RankLost, Session, session
+
+ELASTIC_EPOCHS = 4
 
 
 def train(job: Session, dies: bool, scheduler: FakeScheduler) -> dict[str, int]:
@@ -33,8 +35,8 @@ def train(job: Session, dies: bool, scheduler: FakeScheduler) -> dict[str, int]:
     return {"steps": steps}
 
 
-def connect(rank: int, port: int, scheduler: FakeScheduler) -> None:
-    os.environ.update(scheduler.environment(rank, 2))
+def connect(rank: int, port: int, scheduler: FakeScheduler, ranks: int = 2) -> None:
+    os.environ.update(scheduler.environment(rank, ranks))
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo")
 
 
@@ -98,6 +100,38 @@ def preempt_example(scheduler: FakeScheduler) -> None:
     wait([fork(partial(run_example, rank, epochs, port, scheduler)) for rank in range(2)])
 
 
+def run_elastic(rank: int, ranks: int, port: int, stop_in: int, scheduler: FakeScheduler) -> None:
+    """The elastic example; this rank is told to stop in that call, if it is not 0."""
+    connect(rank, port, scheduler, ranks)
+    sys.argv = ["elastic_ddp.py", "--epochs", str(ELASTIC_EPOCHS)]
+    asked, calls = Session.should_stop, 0
+
+    def should_stop(job: Session) -> bool:
+        nonlocal calls
+        calls += 1
+        if calls == stop_in:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return asked(job)
+
+    Session.should_stop = should_stop  # type: ignore[method-assign, assignment]
+    outcome = scheduler.directory / f"outcome-{scheduler.generation}.json"
+    with outcome.open("w" if rank == 0 else "a") as file, redirect_stdout(file):
+        importlib.import_module("elastic_ddp").main()
+
+
+def resize_example(scheduler: FakeScheduler, phases: Sequence[tuple[int, int]]) -> None:
+    """One launch after the other, with so many ranks, each told to stop in that call."""
+    for generation, (ranks, stop_in) in enumerate(phases, start=1):
+        scheduler.launch(generation)
+        port = free_port()
+        wait(
+            [
+                fork(partial(run_elastic, rank, ranks, port, stop_in, scheduler))
+                for rank in range(ranks)
+            ]
+        )
+
+
 def main() -> None:
 
     import torch
@@ -105,13 +139,16 @@ def main() -> None:
     folder = Path(sys.argv[1])
     torch.set_num_threads(1)
     sys.path.insert(0, str(EXAMPLES))
-    importlib.import_module("ddp_gloo")  # imported once, for all the ranks to come
+    for example in ("ddp_gloo", "elastic_ddp"):  # imported once, for all the ranks to come
+        importlib.import_module(example)
     torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))])
     for dies in (False, True):
         scheduler = FakeScheduler(folder / ("dies" if dies else "agrees"))
         port = free_port()
         wait([fork(partial(run_rank, rank, dies, port, scheduler)) for rank in range(2)])
     preempt_example(FakeScheduler(folder / "example"))
+    resize_example(FakeScheduler(folder / "undisturbed"), [(1, 0)])
+    resize_example(FakeScheduler(folder / "resized"), [(1, 70), (4, 30), (2, 0)])
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -124,3 +125,15 @@ def test_the_ranks_of_the_example_stop_together_and_resume(connected: Path) -> N
     assert (resumed[-1]["event"], resumed[-1]["epoch"]) == ("done", stopped["epoch"] + 2)
     outcome = json.loads((connected / "example" / "outcome-2.json").read_text())
     assert outcome["accuracy"] > 0.8
+
+
+def test_the_elastic_example_has_the_losses_of_an_undisturbed_run(connected: Path) -> None:
+    """One rank, then four, then two, each time from within an epoch."""
+    undisturbed = FakeScheduler(connected / "undisturbed").reports(1)
+    expected = [record["loss"] for record in undisturbed if record["event"] == "epoch"]
+    resized = FakeScheduler(connected / "resized")
+    launches = [resized.reports(generation) for generation in (1, 2, 3)]
+    assert [records[-1]["event"] for records in launches] == ["stopped", "stopped", "done"]
+    assert all(any(r["event"] == "epoch" for r in records) for records in launches)
+    losses = [r["loss"] for records in launches for r in records if r["event"] == "epoch"]
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)

@@ -17,7 +17,7 @@ from tests.train.helpers import finish, start
 
 from shockwave.model.errors import InputError
 from shockwave.protocol.paths import CheckpointName
-from shockwave.train.checkpoints import CheckpointStore
+from shockwave.train.checkpoints import CheckpointStore, WorldSizes
 from shockwave.train.codecs import Codec, NumpyCodec
 from shockwave.train.errors import CheckpointError, Fenced
 
@@ -241,3 +241,37 @@ def test_file_names_order_by_number_not_by_text() -> None:
 def test_keep_must_be_positive(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="keep"):
         CheckpointStore(tmp_path, keep=0)
+
+
+@pytest.mark.parametrize(
+    ("world_sizes", "loads"), [("any", {1, 2, 4}), ("same", {4}), ([2, 4, 8], {2, 4})]
+)
+def test_only_these_numbers_of_ranks_can_load_it(
+    tmp_path: Path, world_sizes: WorldSizes, loads: set[int]
+) -> None:
+    CheckpointStore(tmp_path, world_size=4, world_sizes=world_sizes).save({"w": 1}, epoch=3)
+    for ranks in (1, 2, 4):
+        store = CheckpointStore(tmp_path, world_size=ranks)
+        if ranks in loads:
+            found = store.latest()
+            assert found is not None
+            assert found.state == {"w": 1}
+        else:
+            with pytest.raises(CheckpointError) as refused:
+                store.latest()
+            assert f"saved by 4 ranks and can be loaded by {min(loads)}" in str(refused.value)
+            assert f"this launch has {ranks}" in str(refused.value)
+            assert f"gpus: {min(loads)}" in str(refused.value), "what to do"
+
+
+def test_one_save_may_be_for_others_than_the_rest(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path, world_size=2)
+    store.save({"w": 1}, epoch=1, world_sizes="same")
+    with pytest.raises(CheckpointError, match="saved by 2 ranks"):
+        CheckpointStore(tmp_path).latest()
+    store.save({"w": 2}, epoch=2)
+    assert CheckpointStore(tmp_path).latest() is not None
+    wrong: Any
+    for wrong in ("all", [], [0], ["2"]):
+        with pytest.raises(InputError, match="world_sizes"):
+            CheckpointStore(tmp_path, world_sizes=wrong)

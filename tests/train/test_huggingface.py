@@ -20,7 +20,7 @@ with warnings.catch_warnings():
 from tests.train.helpers import FakeScheduler  # noqa: E402
 
 from shockwave.train import Session, session  # noqa: E402
-from shockwave.train.huggingface import resume_path, session_callback  # noqa: E402
+from shockwave.train.huggingface import batch_arguments, resume_path, session_callback  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -63,11 +63,16 @@ class Act(TrainerCallback):  # type: ignore[misc, unused-ignore]
             self.at_step[state.global_step]()
 
 
-def fit(job: Session, folder: Path, at_step: dict[int, Any] | None = None) -> Any:
+def fit(
+    job: Session,
+    folder: Path,
+    at_step: dict[int, Any] | None = None,
+    most_at_once: int | None = None,
+) -> Any:
     arguments = TrainingArguments(
         output_dir=str(folder),
         num_train_epochs=EPOCHS,
-        per_device_train_batch_size=BATCH,
+        **batch_arguments(job, BATCH, most_at_once),
         learning_rate=0.05,
         save_strategy="no",
         logging_strategy="steps",
@@ -126,3 +131,26 @@ def test_a_stopped_trainer_resumes_to_the_same_weights(tmp_path: Path, how: str,
     assert all(isinstance(r["loss"], float) and r["samples"] == STEPS * BATCH for r in epochs)
     assert all(r["configuration"] == BATCH for r in epochs)
     assert reports[-1]["event"] == "done"
+
+
+def test_other_accumulation_steps_go_on_with_the_same_batches(tmp_path: Path) -> None:
+    """As when a job comes back with fewer GPUs, and has to take its batches in more steps."""
+    with session(tmp_path / "alone", epochs=EPOCHS, environment={}) as job:
+        expected = fit(job, tmp_path / "alone-out").model.layer.weight
+    scheduler = FakeScheduler(tmp_path / "job")
+    for most_at_once, stop_at in ((None, 2), (2, None)):
+
+        def stop() -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        environment = scheduler.environment()
+        with session(epochs=EPOCHS, batch_size=BATCH, environment=environment) as job:
+            at_step = {} if stop_at is None else {stop_at: stop}
+            trainer = fit(job, tmp_path / "out", at_step, most_at_once)
+        scheduler.launch(scheduler.generation + 1)
+    assert trainer.state.global_step == EPOCHS * STEPS
+    torch.testing.assert_close(trainer.model.layer.weight, expected)
+    epochs = [r for g in (1, 2) for r in scheduler.reports(g) if r["event"] == "epoch"]
+    assert [(r["epoch"], r["configuration"], r["samples"]) for r in epochs] == [
+        (epoch, BATCH, STEPS * BATCH) for epoch in range(1, EPOCHS + 1)
+    ]

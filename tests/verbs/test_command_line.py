@@ -164,7 +164,7 @@ def test_wait_says_how_it_ended(shockwave: Shockwave, service: Service) -> None:
     assert [job["state"] for job in _json_of(shockwave, "wait", good, bad)] == [
         "finished", "failed",
     ]  # fmt: skip
-    submit(service, script("import time; time.sleep(60)", name="long"))
+    submit(service, script("import time; time.sleep(600)", name="long"))
     late = shockwave("wait", "long", "--timeout", "0.3")
     assert late.exit_code == 1
     assert "not over in time" in late.output
@@ -194,7 +194,7 @@ def test_ctrl_c_asks_what_to_do_with_a_job(shockwave: Shockwave, service: Servic
     """On a real terminal: go on the first time, cancel the second time."""
     import pty
 
-    words = ["run", "--name", "asked", "--workdir", "/", "--", "sh", "-c", "echo up; sleep 60"]
+    words = ["run", "--name", "asked", "--workdir", "/", "--", "sh", "-c", "echo up; sleep 600"]
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ["SHOCKWAVE_URL"] = shockwave.url
@@ -258,7 +258,7 @@ def test_logs_of_a_preempted_job_tell_its_launches_apart(
     shockwave: Shockwave, service: Service
 ) -> None:
     says = "import os, time; print('at', os.environ['SHOCKWAVE_GENERATION'], flush=True)"
-    job = submit(service, script(says + "; time.sleep(60)"))
+    job = submit(service, script(says + "; time.sleep(600)"))
     for launch in (1, 2):
         wait_for(lambda n=launch: f"at {n}" in shockwave("logs", job).output, "its output")  # type: ignore[misc]
         if launch == 1:

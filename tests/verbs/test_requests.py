@@ -127,7 +127,7 @@ def test_a_waiting_job_can_be_changed_and_is_checked_as_a_new_one(tmp_path: Path
 
 def test_a_running_job_keeps_its_gpus_but_may_weigh_more(tmp_path: Path) -> None:
     with running(config(tmp_path)) as service:
-        job = submit(service, script("import time; time.sleep(60)"))
+        job = submit(service, script("import time; time.sleep(600)"))
         wait_for(state_is(service, job, "running"), "its start")
         with pytest.raises(Conflict, match="while the job waits"):
             service.desk.change(job, {"gpus": 2})

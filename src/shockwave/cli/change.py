@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import fnmatch
+import inspect
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -34,64 +36,24 @@ _DONE = {
 }
 
 
-def cancel(
-    jobs: JobsArgument = None,
-    name: NameOption = None,
-    group: GroupOption = None,
-    tenant: TenantOption = None,
-    owner: OwnerOption = None,
-    yes: YesOption = False,
-    url: UrlOption = DEFAULT_URL,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def cancel(**chosen: Any) -> None:
     """Take jobs back; what runs is stopped."""
-    _act("cancel", (url, token), jobs, (name, group, tenant, owner), yes, as_json)
+    _act("cancel", **chosen)
 
 
-def hold(
-    jobs: JobsArgument = None,
-    name: NameOption = None,
-    group: GroupOption = None,
-    tenant: TenantOption = None,
-    owner: OwnerOption = None,
-    yes: YesOption = False,
-    url: UrlOption = DEFAULT_URL,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def hold(**chosen: Any) -> None:
     """Keep waiting jobs from starting; a running one goes on until it is preempted."""
-    _act("hold", (url, token), jobs, (name, group, tenant, owner), yes, as_json)
+    _act("hold", **chosen)
 
 
-def release(
-    jobs: JobsArgument = None,
-    name: NameOption = None,
-    group: GroupOption = None,
-    tenant: TenantOption = None,
-    owner: OwnerOption = None,
-    yes: YesOption = False,
-    url: UrlOption = DEFAULT_URL,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def release(**chosen: Any) -> None:
     """Let jobs start that were held, or that wait after a crash."""
-    _act("release", (url, token), jobs, (name, group, tenant, owner), yes, as_json)
+    _act("release", **chosen)
 
 
-def requeue(
-    jobs: JobsArgument = None,
-    name: NameOption = None,
-    group: GroupOption = None,
-    tenant: TenantOption = None,
-    owner: OwnerOption = None,
-    yes: YesOption = False,
-    url: UrlOption = DEFAULT_URL,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def requeue(**chosen: Any) -> None:
     """Let running jobs save, give up their GPUs and wait again."""
-    _act("requeue", (url, token), jobs, (name, group, tenant, owner), yes, as_json)
+    _act("requeue", **chosen)
 
 
 def set_(
@@ -131,15 +93,20 @@ def set_(
 
 def _act(
     action: str,
-    where: tuple[str, str | None],
-    jobs: list[str] | None,
-    wanted: tuple[str | None, str | None, str | None, str | None],
-    yes: bool,
-    as_json: bool,
+    jobs: JobsArgument = None,
+    name: NameOption = None,
+    group: GroupOption = None,
+    tenant: TenantOption = None,
+    owner: OwnerOption = None,
+    yes: YesOption = False,
+    url: UrlOption = DEFAULT_URL,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     with one_line_errors():
-        client = Client(*where)
+        client = Client(url, token)
         chosen = list(dict.fromkeys(jobs or ()))
+        wanted = (name, group, tenant, owner)
         if any(word is not None for word in wanted):
             chosen += [job for job in _matching(client, *wanted) if job not in chosen]
         elif not chosen:
@@ -191,3 +158,14 @@ def _tell(action: str, outcomes: list[Any]) -> None:
         if outcome["problem"]:
             said = f"[bold red]error:[/] {outcome['id']}: {escape(outcome['problem'])}"
             errors.print(said, soft_wrap=True)
+
+
+def _like_act(verb: Callable[..., None]) -> None:
+    """Gives a verb the flags of :func:`_act`, which all of them have."""
+    signature = inspect.signature(_act, eval_str=True)
+    flags = [flag for flag in signature.parameters.values() if flag.name != "action"]
+    verb.__signature__ = signature.replace(parameters=flags)  # type: ignore[attr-defined]
+
+
+for _verb in (cancel, hold, release, requeue):
+    _like_act(_verb)

@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from shockwave.cli.console import console, note, one_line_errors
 from shockwave.cli.journals import open_store
+from shockwave.model.words import count_of
 
 
 def check(
@@ -25,7 +26,7 @@ def check(
         from shockwave.server.check import differences
         from shockwave.server.snapshots import Snapshots
 
-        store = open_store(database_url or str(state_dir), state_dir / "archive")
+        store = open_store(database_url or str(state_dir), state_dir)
         try:
             origin_unix = store.started_unix()
             snapshots = Snapshots(state_dir / "snapshots", store)
@@ -41,6 +42,8 @@ def check(
         for line in found:
             console.print(escape(line), soft_wrap=True)
         if found:
-            note(f"{len(found)} differences. The journal is right; delete the snapshots.")
+            note(
+                f"{count_of(len(found), 'difference')}. The journal is right; delete the snapshots."
+            )
             raise typer.Exit(1)
         note(f"{last:,} events: snapshots and index are as the journal says.")

@@ -16,7 +16,7 @@ _MAGIC = "SQLite format 3"
 
 
 class DatabaseFormat(RecordedFormat):
-    """A state directory of ``shockwave serve``, or the SQLite file in it."""
+    """A state directory of ``shockwave serve``, the SQLite file in it, or a database's URL."""
 
     name = "database"
     assumptions = JournalFormat.assumptions
@@ -28,7 +28,7 @@ class DatabaseFormat(RecordedFormat):
 
     def stream(self, path: Path, rejects: Rejects) -> Iterator[TraceJob]:
         try:
-            store = open_store(str(path))
+            store = open_store(_run(path))
             try:
                 yield from recorded_jobs(store.events(), f"{self.name}:{path.name}", rejects)
             finally:
@@ -41,3 +41,12 @@ class DatabaseFormat(RecordedFormat):
                 source=str(path),
                 hint="pip install 'shockwave-scheduler[server]'",
             ) from error
+
+
+def _run(path: Path) -> str:
+    """The path, or the URL that it was: a path keeps only one slash of several."""
+    text = str(path)
+    scheme, at, rest = text.partition(":/")
+    if not at or path.exists():
+        return text
+    return f"{scheme}:////{rest}" if scheme.startswith("sqlite") else f"{scheme}://{rest}"

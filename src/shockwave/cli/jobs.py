@@ -26,6 +26,7 @@ from shockwave.cli.client import (
 from shockwave.cli.console import console, duration, one_line_errors
 from shockwave.cli.queue import moment, progress
 from shockwave.model.errors import InputError
+from shockwave.model.words import count_of
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 JobArgument = Annotated[
@@ -60,8 +61,8 @@ def status(
             "submitted": _date(record["submitted"]),
             "started": _date(record["started"]),
             "finished": _date(record["finished"]),
-            "starts": f"{record['starts']}, {record['preemptions']} preemptions, "
-            f"{record['crashes']} crashes",
+            "starts": f"{record['starts']}, {count_of(record['preemptions'], 'preemption')}, "
+            f"{count_of(record['crashes'], 'crash', 'crashes')}",
             "why": record["why"]["reason"],
             **_further(record),
         }

@@ -17,6 +17,7 @@ from shockwave.cli.client import (
     print_json,
 )
 from shockwave.cli.console import console, one_line_errors
+from shockwave.model.words import count_of
 
 
 def nodes(
@@ -62,4 +63,6 @@ def drain(
             print_json(record)
             return
         doing = "goes back into service" if resume else "is being drained"
-        console.print(f"{record['id']}: {doing}, {record['gpus_busy']} GPUs busy", markup=False)
+        console.print(
+            f"{record['id']}: {doing}, {count_of(record['gpus_busy'], 'GPU')} busy", markup=False
+        )

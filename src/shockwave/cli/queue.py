@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
 from typing import Annotated, Any
 
 import typer
@@ -25,6 +24,7 @@ from shockwave.cli.client import (
 from shockwave.cli.console import console, duration, note, one_line_errors
 from shockwave.cli.queue_columns import chosen_columns, table_of
 from shockwave.model.errors import InputError
+from shockwave.model.words import count_of
 
 SHOWN = 100
 _LONGEST_NAME = 25
@@ -71,14 +71,13 @@ def queue(
         folded = group is None and tenant is None and not (expand or state or everything)
         folded = folded and not mine and columns is None
         chosen = None if columns is None else chosen_columns(columns)
-        me = client.get("me")["user"] if mine else None
 
         def jobs(most: int | None) -> list[Any]:
             of = "" if folded else group
-            pages = client.pages(
-                "jobs", limit=None if mine else most, state=states, tenant=tenant, group=of
+            own = "true" if mine else None
+            return list(
+                client.pages("jobs", limit=most, state=states, tenant=tenant, group=of, mine=own)
             )
-            return list(islice((job for job in pages if me in (None, job["owner"])), most))
 
         def groups() -> list[Any]:
             if group is not None:
@@ -91,9 +90,8 @@ def queue(
             return queue_table(found, time.time(), swept)
 
         if as_json:
-            print_json(
-                list(client.pages("jobs", limit=limit, state=states, tenant=tenant, group=group))
-            )
+            folded = False  # a program gets every job
+            print_json(jobs(limit))
             return
         shown = limit or SHOWN
         if watch:
@@ -171,7 +169,7 @@ def _group_row(group: Mapping[str, Any]) -> list[str]:
     style = _STYLES.get(state, "")
     return [
         escape(group["id"]),
-        f"{total} jobs",
+        count_of(total, "job"),
         f"[{style}]{state}[/]" if style else state,
         str(group["gpus"]),
         f"{total - left}/{total} {group['progress']:.0%}",

@@ -11,7 +11,7 @@ from rich import box
 from rich.table import Table
 
 from shockwave.cli.console import console, duration, note, one_line_errors
-from shockwave.cli.journals import events_of
+from shockwave.cli.journals import StateDirOption, events_of
 from shockwave.cli.told import told_kinds, told_table
 from shockwave.measure.replay import Figure, Replay
 from shockwave.measure.replay import replay as replay_events
@@ -48,12 +48,16 @@ def replay(
         bool,
         typer.Option("--diff", help="Show the first round that was decided otherwise, and why."),
     ] = False,
+    state_dir: StateDirOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
 ) -> None:
     """Re-run a live run in the simulator and compare makespan, JCT and fairness."""
     with one_line_errors():
         result = replay_events(
-            events_of(journal), policy=policy, predictor=predictor, restart_seconds=restart_seconds
+            events_of(journal, state_dir),
+            policy=policy,
+            predictor=predictor,
+            restart_seconds=restart_seconds,
         )
         if as_json:
             typer.echo(json.dumps(_document(result), indent=1))
@@ -93,7 +97,7 @@ def _seen(job: SeenJob | None) -> str:
     verb = "runs" if job.runs else "waits"
     return (
         f"{verb}, {job.epochs_done:g} epochs in {duration(job.received_seconds)}, "
-        f"{job.restarts} restarts"
+        f"{count_of(job.restarts, 'restart')}"
     )
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from shockwave.cli.console import note, one_line_errors
-from shockwave.cli.journals import events_of
+from shockwave.cli.journals import StateDirOption, events_of
 from shockwave.measure import fold_history, summarize, write_report
 from shockwave.model.files import check_writable
 
@@ -25,11 +25,12 @@ def report(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Write the report to this HTML file.")
     ] = Path("report.html"),
+    state_dir: StateDirOption = None,
 ) -> None:
     """Make the report of runs that happened, live or simulated; several are compared."""
     with one_line_errors():
         check_writable(output)
-        histories = [fold_history(events_of(run)) for run in runs]
+        histories = [fold_history(events_of(run, state_dir)) for run in runs]
         write_report(
             output, [(summarize(history), history) for history in histories], title=", ".join(runs)
         )

@@ -217,7 +217,7 @@ def _title(trace: str, jobs: int, cluster: Cluster, seeds: int, window: Window |
         else ""
     )
     where = f"{count_of(cluster.gpus, 'GPU')} ({count_of(len(cluster.nodes), 'node')})"
-    return f"{name}: {jobs:,} jobs on {where}{counted}{seeded}"
+    return f"{name}: {count_of(jobs, 'job')} on {where}{counted}{seeded}"
 
 
 def _write_json(path: Path, rows: list[Summary]) -> None:

@@ -188,8 +188,8 @@ def submit(
             "env": env,
             "env_file": env_file,
             "snapshot": snapshot,
-            "notify": notify or None,
-            "notify_on": notify_on or None,
+            "notify": notify,
+            "notify_on": notify_on,
             "preemptible": preemptible,
             "time_limit": time_limit,
             "on_hang": on_hang,
@@ -278,11 +278,12 @@ def _fields(command: list[str] | None, flags: dict[str, Any]) -> dict[str, Any]:
         "after_any": _names(flags.pop("after_any")),
     }
     for name in ("name", "gpus", "epochs", "adaptation", "model", "tenant", "weight", "snapshot",
-                 "preemptible", "time_limit", "on_hang", "retries"):  # fmt: skip
+                 "preemptible", "time_limit", "on_hang", "retries", "notify",
+                 "notify_on"):  # fmt: skip
         fields[name] = flags.pop(name)
     for section, options in flags.items():  # what is left is for executors
         fields[section] = _pairs(options, f"--{section}", "OPTION=VALUE")
-    return {field: value for field, value in fields.items() if value is not None}
+    return {field: value for field, value in fields.items() if value not in (None, [])}
 
 
 def _names(given: list[str] | None) -> list[str] | None:

@@ -16,6 +16,7 @@ from shockwave.cli.console import console, duration, note, one_line_errors, prog
 from shockwave.cli.trace_page import trace_page
 from shockwave.model.errors import InputError
 from shockwave.model.files import check_writable
+from shockwave.model.words import count_of
 from shockwave.protocol.files import atomic_writer
 from shockwave.traces import TraceDescription, describe, load, native, write
 from shockwave.traces.base import Rejects
@@ -63,7 +64,7 @@ def generate(
         check_writable(output)
         jobs = load(PREFIX + ",".join(recipe or []), seed=seed)
         write(jobs, output)
-        note(f"Wrote {len(jobs):,} jobs to {output}")
+        note(f"Wrote {count_of(len(jobs), 'job')} to {output}")
 
 
 @app.command()
@@ -142,7 +143,7 @@ def _tell(conversion: Conversion, rejects: Rejects, written: int, output: Path) 
     if conversion.left_out:
         note(f"Left out: {conversion.told()}")
     for reason, count in rejects.reasons.most_common():
-        note(f"Rejected: {count:,} rows {reason}")
+        note(f"Rejected: rows that {reason}: {count:,}")
 
 
 @app.command()
@@ -213,7 +214,11 @@ def _table(about: TraceDescription, name: str) -> Table:
         ]
         if about.oversized_jobs:
             rows.append(
-                ("too large", f"{about.oversized_jobs} jobs need more than {about.gpus} GPUs")
+                (
+                    "too large",
+                    f"{count_of(about.oversized_jobs, 'job')} of more than "
+                    f"{count_of(about.gpus, 'GPU')}",
+                )
             )
     for label, value in rows:
         table.add_row(label, value)

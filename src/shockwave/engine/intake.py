@@ -6,6 +6,7 @@ becomes events; what has to be ordered because of them is ordered when they are 
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
 
 import numpy as np
@@ -86,12 +87,20 @@ class Intake:
             self._log.flush()
             self._executor.stop(handles)
 
-    def record_stops(self, handles: Ints, time: float) -> None:
+    def record_stops(
+        self, handles: Ints, time: float, resized: Container[int] = frozenset()
+    ) -> None:
+        """What is ordered goes into the journal first; those ``resized`` start again at once."""
         table = self._state.table
         epochs_done = table.epochs_done[table.rows(handles)].tolist()
         self._log.emit(
             *(
-                JobStopped(time, table.spec(handle).id, done, StopReason.PREEMPTED)
+                JobStopped(
+                    time,
+                    table.spec(handle).id,
+                    done,
+                    StopReason.RESIZED if handle in resized else StopReason.PREEMPTED,
+                )
                 for handle, done in zip(handles.tolist(), epochs_done, strict=True)
             )
         )
@@ -181,7 +190,7 @@ class Intake:
         if handle is None:
             return
         row = table.row(handle)
-        if stop.reason is StopReason.PREEMPTED:  # only what we order is a preemption
+        if stop.reason.ordered:  # only what we order is a preemption
             stop = replace(stop, reason=StopReason.KILLED)
         if stop.reason is StopReason.CRASHED:
             again = stop.epochs_done <= table.crash_epochs[row]
@@ -220,6 +229,9 @@ class Intake:
 
     def _obey_requests(self, now: float) -> None:
         table = self._state.table
+        leaving = set(self._state.drained_holders())
+        if not (table.any_request or leaving):
+            return
         active = table.active
         rows = table.rows(active)
         cancelled = active[table.cancelling[rows]]
@@ -227,7 +239,6 @@ class Intake:
         for handle in cancelled.tolist():
             self._log.emit(JobCancelled(now, table.spec(handle).id))
         self._stop_when_durable(running)
-        leaving = set(self._state.drained_holders())
         requeued = active[table.requeueing[rows]].tolist()
         leaving.update(handle for handle in requeued if self._state.is_running(handle))
         leaving.difference_update(cancelled.tolist())

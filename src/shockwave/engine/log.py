@@ -141,7 +141,9 @@ class Log:
             self._journal.write(events)
         except Exception as error:
             self._failure = error
-            raise
+            if isinstance(error, JournalError):
+                raise
+            raise JournalError(f"the journal cannot be written: {error or repr(error)}") from error
         self._written += len(events)
 
     def _check(self) -> None:

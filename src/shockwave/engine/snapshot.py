@@ -70,7 +70,7 @@ def from_document(document: dict[str, Any], arrays: Arrays) -> SchedulerState:
     state.rounds = Rounds(**document["rounds"])
     for status in document["nodes"]:
         fields = {**status, "node": Node(**status["node"])}
-        state.nodes[fields["node"].id] = NodeStatus(**fields)
+        state.add_status(NodeStatus(**fields))
     state.placer = _placer(document, state.nodes)
     state.dependencies = Dependencies.load(document["dependencies"])
     state.experience = deque(map(_finished_job, document["experience"]), maxlen=EXPERIENCE_KEPT)
@@ -81,6 +81,8 @@ def from_document(document: dict[str, Any], arrays: Arrays) -> SchedulerState:
     table = dict(document["table"])
     table["specs"] = [spec_of_record(spec) for spec in table["specs"]]
     state.table = JobTable.load(table, arrays)
+    contested_nodes = any(status.contested for status in state.nodes.values())
+    state.any_contested = contested_nodes or bool(state.table.contested.any())
     return state
 
 

@@ -27,6 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from shockwave.model.cluster import Cluster, Node
 from shockwave.model.errors import InputError
+from shockwave.model.words import count_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,13 @@ class NodeRecovery(Fault):
     """A node comes back, or a new one joins."""
 
     node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDrain(Fault):
+    """An operator wants the node empty: its gangs save and go on elsewhere."""
+
+    node: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +203,7 @@ def _check(fault: Fault, up: dict[str, int], job_ids: set[str], *, source: str, 
                 del up[fault.node]
             elif fault.gpus > up[fault.node]:
                 raise InputError(
-                    f"this node has {up[fault.node]} GPUs",
+                    f"this node has {count_of(up[fault.node], 'GPU')}",
                     source=source,
                     place=place,
                     value=fault.gpus,

@@ -85,8 +85,8 @@ EXECUTORS = Registry(
     "shockwave.executors",
     LiveExecutor,
     {
-        "local": "shockwave.executors.local:LocalExecutor",
-        "slurm": "shockwave.executors.slurm:SlurmExecutor",
+        "local": "shockwave.executors.local.executor:LocalExecutor",
+        "slurm": "shockwave.executors.slurm.executor:SlurmExecutor",
         "ray": "shockwave.executors.ray.executor:RayExecutor",
     },
 )

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
+from shockwave.model.registry import Registry
+
+UNKNOWN_KIND = "gpu"
+
 
 class _Options(BaseModel):
     model_config = ConfigDict(
@@ -30,6 +34,23 @@ class SiteOptions(_Options):
         """How many GPUs this machine has for the executor; 0 where it has none or need not."""
         return 0
 
+    def kinds_of_slots(self, slots: int) -> list[str]:
+        """The kind of GPU behind each of so many slots, as far as it is known."""
+        return [UNKNOWN_KIND] * slots
+
 
 class JobOptions(_Options):
     """What a user may say about one job. Fields are declared as those of the site."""
+
+
+# Apart from the executors, because whoever submits a job should not wait for these to load.
+JOB_OPTIONS = Registry(
+    "executor",
+    "shockwave.executors",
+    JobOptions,
+    {
+        "local": "shockwave.executors.local.options:LocalJob",
+        "slurm": "shockwave.executors.slurm.options:SlurmJobOptions",
+        "ray": "shockwave.executors.options:JobOptions",
+    },
+)

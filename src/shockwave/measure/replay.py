@@ -144,7 +144,8 @@ def replay(
     feeding = predictor or (settings.predictor if policy is None else chosen.predictor)
     told = WhatIsTold()
     simulated = run_simulation(
-        settings,  # with what the policy believed a start to cost
+        # With what the policy believed a start to cost.
+        replace(settings, policy=chosen.name, predictor=feeding),
         run.jobs,
         chosen,
         predictors.create(feeding, truth=TraceTruth(by_arrival(run.jobs))),

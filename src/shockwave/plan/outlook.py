@@ -46,6 +46,10 @@ class Outlook:
         self._fair_cluster = FairCluster()
         self._habits = ArrivalHabits(settings.arrivals_share)
 
+    def pass_over(self, view: View) -> None:
+        """A round in which nothing has to be foreseen: only who came is remembered."""
+        self._workload.admit(view, view.productive_seconds + rough_seconds(view))
+
     def futures(self, view: View, forecast: Forecast, samples: int) -> Futures:
         """``samples`` joint futures from now on."""
         s, now, gpus_total = self.settings, view.now, view.gpus_total
@@ -150,6 +154,12 @@ class Outlook:
             horizon_seconds=max(work / view.gpus_total, horizon),
         )
         return latest[: len(view)]
+
+
+def rough_seconds(view: View) -> Floats:
+    """[job] what is left if the present speed lasts; where that is unknown, a round."""
+    now = view.epoch_seconds[np.arange(len(view)), view.configuration]
+    return np.where(now > 0, view.epochs_left * now, view.round_seconds)
 
 
 def _thinned(coming: ExpectedArrivals, most: int) -> ExpectedArrivals:

@@ -10,6 +10,7 @@ ingredient is worth.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -19,7 +20,7 @@ from shockwave.model.view import Bools, Floats, Ints, View
 from shockwave.plan.explain import Explanation
 from shockwave.plan.futures import Futures
 from shockwave.plan.outcome import Prices, costs
-from shockwave.plan.outlook import Outlook, OutlookSettings
+from shockwave.plan.outlook import Outlook, OutlookSettings, rough_seconds
 from shockwave.plan.promises import TAIL, Intervals, Promises, Told
 from shockwave.plan.reservation import ReservationRules
 from shockwave.plan.rollout import OVERHEAD_ROUNDS, Outcome, roll
@@ -40,6 +41,7 @@ class Settings:
     finalists: int = 4  # that are tried on the others
     steps: int = 48
     choose_every: int = 2  # decisions; the index itself follows every round
+    look_every: int = 16  # decisions while there is room for everybody and nothing to choose
     tell_every: int = 8  # decisions; so often what would be told is checked against the truth
     index: IndexSettings = field(default_factory=IndexSettings)
     prices: Prices = field(default_factory=Prices)
@@ -65,9 +67,13 @@ class Shockwave(Policy):
         self._chosen = self._present  # of these, those that ran
 
     def decide(self, view: View, forecast: Forecast) -> Decision:
+        calm = int(view.gpus.sum()) <= view.gpus_total
+        self._decisions += 1
+        if calm and self._decisions % self.settings.look_every:
+            return self._let_all_run(view, forecast)
         futures = self._outlook.futures(view, forecast, self._samples(view))
         worth = self._worth(futures)
-        if int(view.gpus.sum()) > view.gpus_total and self._is_time_to_choose(view):
+        if not calm and self._is_time_to_choose(view):
             self._stance = self._choose(view, futures, worth.total[:, 0, : len(view)])
             earlier = self._reserve_earlier(futures)
             if earlier is not futures:
@@ -76,15 +82,29 @@ class Shockwave(Policy):
         bid = worth.total[stance, 0, : len(view)].astype(np.float64)
         run = fill(largest_first(bid), view)
         price = float(np.delete(bid, run).max(initial=0.0))
-        self._decisions += 1
         if not view.between_rounds:  # then not all that are chosen start
-            self._check_promises(view, futures, run)
+            starting = np.where(view.running, 0.0, futures.restart[: len(view)])
+            self._check_promises(view, run, view.now + starting + futures.mean[: len(view)])
+            self._promise(view, futures, run)
         return Decision(
             run,
             price=price * view.round_seconds,
             priority=bid,
             explain=lambda: self._explain(view, futures, worth, stance, run),
         )
+
+    def _let_all_run(self, view: View, forecast: Forecast) -> Decision:
+        """There is room for everybody: nothing to choose, and nothing to foresee."""
+        run = np.arange(len(view))
+        self._outlook.pass_over(view)
+        if not view.between_rounds:
+            self._check_promises(view, run, view.now + rough_seconds(view))
+
+        def explain() -> Explanation:
+            futures = deepcopy(self._outlook).futures(view, forecast, self._samples(view))
+            return self._explain(view, futures, self._worth(futures), self._stance, run)
+
+        return Decision(run, stable=True, price=0.0, explain=explain)
 
     def _is_time_to_choose(self, view: View) -> bool:
         return view.changed and self._decisions % self.settings.choose_every == 0
@@ -141,21 +161,18 @@ class Shockwave(Policy):
 
     def _foretell(
         self, view: View, futures: Futures, stance: int, run: Ints
-    ) -> tuple[Intervals, Intervals]:
-        """Starts and finishes in the samples if the stance is kept, in seconds from now."""
-        here, unit = len(view), view.round_seconds
+    ) -> tuple[Floats, Floats]:
+        """[sample, job] starts and finishes if the stance is kept, in rounds from now."""
+        here = len(view)
         outcome = self._roll(futures, self.settings.stances[stance : stance + 1])
         waits = _waits(view, run)
         # Whoever is not chosen now starts with the next round at the earliest.
         start = np.maximum(outcome.start[0, :, :here], 1.0) * waits
         # The rest of its last round is lost to the others, not to the job.
-        finish = np.maximum(outcome.finish[0, :, :here] - OVERHEAD_ROUNDS, start)
-        levels = (TAIL, 0.5, 1.0 - TAIL)
-        starts, finishes = (unit * np.quantile(when, levels, axis=0) for when in (start, finish))
-        return Intervals(*starts), Intervals(*finishes)
+        return start, np.maximum(outcome.finish[0, :, :here] - OVERHEAD_ROUNDS, start)
 
-    def _check_promises(self, view: View, futures: Futures, run: Ints) -> None:
-        """Compare what was foretold with what happened, and foretell anew now and then."""
+    def _check_promises(self, view: View, run: Ints, ends: Floats) -> None:
+        """Compare what was foretold with what happened; ``ends`` is to be expected from now on."""
         promises, unit = self._promises, view.round_seconds
         gone = ~np.isin(self._present, view.handle, assume_unique=True)
         # Nobody tells a policy when within the round: as was to be expected, as far as it can be.
@@ -165,12 +182,16 @@ class Shockwave(Policy):
         promises.started(between, np.full(len(between), view.now - 0.5 * unit), unit)
         new = view.handle[run][~view.running[run]]
         promises.started(new, np.full(len(new), view.now), unit)
-        self._present, self._chosen = view.handle, view.handle[run]
-        starting = np.where(view.running, 0.0, futures.restart[: len(view)])
-        self._ends = view.now + starting + futures.mean[: len(view)]
+        self._present, self._chosen, self._ends = view.handle, view.handle[run], ends
+
+    def _promise(self, view: View, futures: Futures, run: Ints) -> None:
+        """Foretell anew now and then, to be compared with what happens."""
+        promises, unit = self._promises, view.round_seconds
         self._rounds += 1
         if self._rounds % self.settings.tell_every == 0:
-            start, finish = self._foretell(view, futures, self._stance, run)
+            start, finish = (
+                _intervals(when, unit) for when in self._foretell(view, futures, self._stance, run)
+            )
             waits = _waits(view, run)
             promises.remember(Told.START, view.handle[waits], view.now, start.of(waits))
             promises.remember(Told.FINISH_WAITING, view.handle[waits], view.now, finish.of(waits))
@@ -181,7 +202,8 @@ class Shockwave(Policy):
     ) -> Explanation:
         """The numbers behind the decision, times corrected by how earlier ones came out."""
         now, unit, here = view.now, view.round_seconds, len(view)
-        start, finish = self._foretell(view, futures, stance, run)
+        starts, finishes = self._foretell(view, futures, stance, run)
+        start, finish = (_intervals(when, unit) for when in (starts, finishes))
         waits, promises = _waits(view, run), self._promises
         start = promises.corrected(Told.START, start, now, unit).where(waits, start)
         finish = promises.corrected(Told.FINISH_WAITING, finish, now, unit).where(
@@ -203,7 +225,14 @@ class Shockwave(Policy):
             finish=now + finish.middle,
             finish_high=now + finish.high,
             fair_finish=view.arrival + futures.fair_jct[:here],
+            starts=now + unit * starts.astype(np.float64),
+            finishes=now + unit * finishes.astype(np.float64),
         )
+
+
+def _intervals(when: Floats, unit: float) -> Intervals:
+    """Of ``when[sample, job]``, times ``unit``."""
+    return Intervals(*(unit * np.quantile(when, (TAIL, 0.5, 1.0 - TAIL), axis=0)))
 
 
 def _waits(view: View, run: Ints) -> Bools:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shockwave.model.view import Floats, Ints, View
+from shockwave.model.words import count_of
 from shockwave.policies.base import Decision
 
 
@@ -70,8 +71,9 @@ class Reasons:
             return "runs: there are GPUs for everybody"
         runs, told = self._runs[position], decision.explanation
         if told is None:
-            verb, ahead = "runs" if runs else "waits", self._ahead[position]
-            return f"{verb}: {ahead} of {len(view)} jobs are ahead of it"
+            verb, ahead = "runs" if runs else "waits", int(self._ahead[position])
+            are = "is" if ahead == 1 else "are"
+            return f"{verb}: {ahead} of {count_of(len(view), 'job')} {are} ahead of it"
         note = f" ({told.note[position]})" if told.note is not None and told.note[position] else ""
         bid, price = float(told.bid[position]), told.price
         offer = f"it bids {_figure(bid)}"
@@ -81,9 +83,9 @@ class Reasons:
             return f"runs: {offer}, and a GPU-round costs {_figure(price)}{note}"
         if bid >= price:
             higher = decision.run[told.bid[decision.run] > bid]
-            left = view.gpus_total - int(view.gpus[higher].sum())
+            left = count_of(view.gpus_total - int(view.gpus[higher].sum()), "GPU")
             gang = view.gpus[position]
-            return f"waits: {offer}; higher bids leave {left} GPUs, and it needs {gang}{note}"
+            return f"waits: {offer}; higher bids leave {left}, and it needs {gang}{note}"
         return f"waits: {offer}, and a GPU-round costs {_figure(price)}{note}"
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from shockwave.server.notices import MAILTO
+from shockwave.server.addresses import MAILTO
 from shockwave.server.outbox import Delivery
 from shockwave.server.settings import ServeConfig
 from shockwave.version import __version__

@@ -31,6 +31,7 @@ from shockwave.model.events import (
 )
 from shockwave.model.job import JobSpec
 from shockwave.protocol.files import open_to_append
+from shockwave.server.addresses import MAILTO
 from shockwave.server.batches import Batch, BatchRecord, Planned, planned
 from shockwave.server.belongings import Belongings
 from shockwave.server.board import Board
@@ -81,11 +82,13 @@ class Desk(Lookout):
         store: Store,
         clock: RealClock,
         as_owner: bool = False,
+        sends_mail: bool = False,
     ) -> None:
         super().__init__(state_dir, store, clock)
         self._executor = executor
         self._slots = slots  # None where nodes come and go
         self._as_owner = as_owner  # jobs run as those who own them
+        self._sends_mail = sends_mail
         self._belongings = Belongings(state_dir)
         self._restoring = threading.Lock()
         self._key_locks = [threading.Lock() for _ in range(_KEY_LOCKS)]
@@ -112,13 +115,24 @@ class Desk(Lookout):
     def submit(
         self, submission: Submission, idempotency_key: str | None, owner: str = ""
     ) -> tuple[JobRecord, bool]:
-        account = self._account(owner)
-        accepted = checked(
-            submission, gpus=self._gpus_known, executor=self._executor, account=account
-        )
+        accepted = self._accepted_as_new(submission, owner)
         warnings = self._warnings(accepted)
         record, is_new = self._submit_once(accepted, idempotency_key, owner)
         return record.model_copy(update={"warnings": warnings}), is_new
+
+    def _accepted_as_new(self, submission: Submission, owner: str) -> Submission:
+        """Raises :class:`InputError` for what can never be, and for people nobody can tell."""
+        if not self._sends_mail and any(to.startswith(MAILTO) for to in submission.notify):
+            raise InputError(
+                "this scheduler sends no mail",
+                place="notify",
+                hint="Use https://..., or let the operator set smtp",
+            )
+        return self._accepted(submission, owner)
+
+    def _accepted(self, submission: Submission, owner: str) -> Submission:
+        account = self._account(owner)
+        return checked(submission, gpus=self._gpus_known, executor=self._executor, account=account)
 
     def _warnings(self, submission: Submission) -> list[str]:
         """What the executor says of such a job; raises where it could never run it."""
@@ -153,11 +167,7 @@ class Desk(Lookout):
         owner: str = "",
         admit: Callable[[Submission], Submission] = lambda submission: submission,
     ) -> tuple[BatchRecord, bool]:
-        gpus, account = self._gpus_known, self._account(owner)
-        submissions = [
-            checked(admit(submission), gpus=gpus, executor=self._executor, account=account)
-            for submission in batch.submissions()
-        ]
+        submissions = [self._accepted_as_new(admit(job), owner) for job in batch.submissions()]
         alike = {(job.gpus, repr(job.sections)): job for job in submissions}
         for submission in alike.values():  # what an executor looks at
             self._warnings(submission)
@@ -269,12 +279,7 @@ class Desk(Lookout):
         if facts.ended:
             raise Conflict("the job is over", place="job", value=facts.id)
         submission = changed_submission(self._read_submission(facts.id), changes)
-        accepted = checked(
-            submission,
-            gpus=self._gpus_known,
-            executor=self._executor,
-            account=self._account(facts.spec.owner),
-        )
+        accepted = self._accepted(submission, facts.spec.owner)
         text = accepted.model_dump_json()
 
         def make() -> list[Request]:

@@ -10,29 +10,37 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from shockwave.executors.live import EXECUTORS, LiveExecutor
-from shockwave.executors.options import JobOptions
+from shockwave.executors.options import JOB_OPTIONS, JobOptions
 from shockwave.model.errors import InputError
+
+if TYPE_CHECKING:
+    from shockwave.executors.live import LiveExecutor
 
 NAME = "[A-Za-z][A-Za-z0-9_-]{0,63}"  # of a section
 
 
 def known_sections() -> Iterator[tuple[str, type[JobOptions]]]:
     """The options of a job by built-in executor, where it has any."""
-    for name in EXECUTORS.built_in:
-        options = EXECUTORS.load(name).JobOptions
+    for name in JOB_OPTIONS.built_in:
+        options = JOB_OPTIONS.load(name)
         if options.model_fields:
             yield name, options
 
 
 def options_of(section: str) -> type[JobOptions] | None:
     """What may be said in a section; None where no executor of this name is installed."""
-    return EXECUTORS.load(section).JobOptions if section in EXECUTORS.names() else None
+    if section in JOB_OPTIONS.built_in:
+        return JOB_OPTIONS.load(section)
+    if section not in JOB_OPTIONS.names():
+        return None
+    from shockwave.executors.live import EXECUTORS
+
+    return EXECUTORS.load(section).JobOptions
 
 
 def checked_sections(fields: Mapping[str, Any], others: Collection[str]) -> dict[str, Any]:

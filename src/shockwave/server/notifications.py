@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from shockwave.server.addresses import Occasion
 from shockwave.server.couriers import Couriers, DeliveryError
 from shockwave.server.door import SchedulerDoor
-from shockwave.server.notices import Notice, Occasion, notice_of
+from shockwave.server.notices import Notice, notice_of
 from shockwave.server.outbox import Addressed, Outbox
 from shockwave.server.records import JobRecord, Submission
 

@@ -114,14 +114,6 @@ class Outbox:
             ).fetchall()
         return [Delivery(*row) for row in rows]
 
-    def next_due(self) -> float | None:
-        """When the next notice may be tried; None if none waits."""
-        with self._lock:
-            (found,) = self._database.execute(
-                "SELECT MIN(COALESCE(due, 0)) FROM waiting LEFT JOIN targets USING (target)"
-            ).fetchone()
-        return None if found is None else float(found)
-
     def arrived(self, delivery: Delivery) -> None:
         with self._change() as database:
             database.execute("DELETE FROM waiting WHERE id = ?", (delivery.id,))

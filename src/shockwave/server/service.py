@@ -114,11 +114,12 @@ class Service:
         self._cleaned_at = -_CLEAN_EVERY_SECONDS
         self.desk = Desk(
             executor=self.config.executor,
-            slots=None if self.config.discovers_nodes else self.config.slots,
+            slots=None if self.config.discovers_nodes else self.config.cluster.gpus,
             state_dir=self.config.state_dir,
             store=self._store,
             clock=self._clock,
             as_owner=self._as_owner,
+            sends_mail=self.config.smtp is not None,
         )
         site = site_of(self.config, self.desk.command_of, self.origin_unix, self._clock)
         self._recovery = Recovery(

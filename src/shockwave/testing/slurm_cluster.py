@@ -55,8 +55,9 @@ def why_slurm_cannot_run() -> str | None:
 
 
 class SlurmCluster:
-    """``nodes`` nodes ``n0``, ``n1``, ... with ``gpus`` GPUs of ``gpu_type`` each.
+    """``nodes`` nodes ``n0``, ``n1``, ... with ``gpus`` GPUs each.
 
+    ``gpu_types`` has one type for every node in turn.
     ``folder`` is created and kept; a cluster that is started there again begins afresh. A node
     that does not answer for ``node_timeout_seconds`` is down. Where ``nodes_yield``, nodes and
     jobs get the processor time that nothing else wants: they stand for other machines, which
@@ -71,7 +72,7 @@ class SlurmCluster:
         *,
         nodes: int = 4,
         gpus: int = 4,
-        gpu_type: str = "v100",
+        gpu_types: Sequence[str] = ("v100",),
         cpus: int = 64,
         node_timeout_seconds: int = 30,
         nodes_yield: bool = False,
@@ -83,7 +84,7 @@ class SlurmCluster:
             self.folder,
             nodes,
             gpus,
-            gpu_type,
+            gpu_types,
             cpus,
             node_timeout_seconds,
             # Clients try as long to reach the controller; so does that to reach nodes. As long as

@@ -12,6 +12,7 @@ uses it, and for nobody else.
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -47,6 +48,7 @@ FORMATS = Registry(
     },
 )
 
+_DATABASE_URL = re.compile(r"(sqlite|postgres(ql)?)(\+\w+)?:/")
 _SAMPLE_LINES = 200
 _SAMPLE_CHARACTERS = 20_000  # of a line
 
@@ -152,6 +154,8 @@ def find_format(path: Path, format: str | None = None, profiles: Path | None = N
         entry = FormatEntry(format, profiles)
         entry.load()
         return entry
+    if not path.exists() and _DATABASE_URL.match(str(path)):
+        return FormatEntry("database", profiles)
     if not path.exists():
         hint = "Name a trace file, or a workload such as generated:jobs=120"
         raise TraceError("no such file", source=str(path), hint=hint)

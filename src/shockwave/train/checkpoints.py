@@ -3,7 +3,8 @@
 A file is written under a temporary name, reaches the disk, is renamed, and the folder reaches
 the disk: a process killed at any moment leaves the older checkpoints untouched. Damaged files
 are detected by their checksum and passed over. A launch that was replaced by a newer one is
-refused (:class:`~shockwave.train.errors.Fenced`).
+refused (:class:`~shockwave.train.errors.Fenced`), and so is one with a number of ranks that
+cannot load the newest checkpoint.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Literal, cast
 
 from shockwave.model.errors import InputError
+from shockwave.model.words import count_of
 from shockwave.protocol.files import atomic_bytes
 from shockwave.protocol.paths import CheckpointName, checkpoints_in
 from shockwave.train.codecs import Codec, FolderCodec, NumpyCodec, TorchCodec, codec_name_for
@@ -30,6 +32,9 @@ logger = logging.getLogger(__name__)
 _TEMPORARY = re.compile(r"\.ckpt-g(\d+)-.*\.tmp")
 _WORKING_FOLDER = re.compile(r"\.(?:restored|scratch)-g(\d+)")
 _LISTING_ATTEMPTS = 5
+
+# The numbers of ranks that can load a checkpoint; "same": those that saved it.
+WorldSizes = Literal["any", "same"] | Collection[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +52,10 @@ class CheckpointStore:
     """The checkpoints of one job in one folder, as seen by one launch of it.
 
     ``generation`` None means that nobody else launches this job: the store then continues with
-    the newest generation it finds. ``fence`` is called before anything is written and again
-    right before it takes effect; it raises :class:`Fenced` if this launch was replaced.
+    the newest generation it finds. ``world_size`` is how many ranks the launch has, and
+    ``world_sizes`` are the numbers of ranks that can load what it saves. ``fence`` is called before
+    anything is written and again right before it takes effect; it raises :class:`Fenced` if this
+    launch was replaced.
     """
 
     def __init__(
@@ -58,6 +65,8 @@ class CheckpointStore:
         generation: int | None = None,
         codec: Codec | None = None,
         keep: int = 2,
+        world_size: int = 1,
+        world_sizes: WorldSizes = "any",
         fence: Callable[[], None] | None = None,
     ) -> None:
         if keep < 1:
@@ -68,6 +77,8 @@ class CheckpointStore:
         self.generation = newest if generation is None else generation
         self._codec = codec
         self._keep = keep
+        self._world_size = world_size
+        self._world_sizes = _listed(world_sizes, world_size)
         self._fence = fence or (lambda: None)
         self._known_whole: set[CheckpointName] = set()
         given: Iterable[Codec] = () if codec is None else (codec,)
@@ -77,16 +88,33 @@ class CheckpointStore:
         self.restored_folder = restored
         self.scratch_folder = folder / f".scratch-g{self.generation}"
 
-    def save(self, state: Any, *, epoch: int, facts: Mapping[str, object] | None = None) -> Path:
+    def save(
+        self,
+        state: Any,
+        *,
+        epoch: int,
+        facts: Mapping[str, object] | None = None,
+        world_sizes: WorldSizes | None = None,
+    ) -> Path:
         """Writes a checkpoint and returns its path; then removes what is no longer needed.
 
-        Raises :class:`Fenced` if this launch was replaced, :class:`InputError` for a state that
-        could not be read back, and :class:`CheckpointError` if the disk refuses. The older
-        checkpoints are intact in all three cases.
+        ``world_sizes`` holds for this one, in place of the store's. Raises :class:`Fenced` if
+        this launch was replaced, :class:`InputError` for a state that could not be read back, and
+        :class:`CheckpointError` if the disk refuses. The older checkpoints are intact in all
+        three cases.
         """
         self._refuse_if_replaced()
         codec = self._codec or self._codecs[codec_name_for(state)]
-        about = {"codec": codec.name, "epoch": epoch, "facts": dict(facts or {})}
+        sizes = self._world_sizes
+        if world_sizes is not None:
+            sizes = _listed(world_sizes, self._world_size)
+        about = {
+            "codec": codec.name,
+            "epoch": epoch,
+            "facts": dict(facts or {}),
+            "world_size": self._world_size,
+            "world_sizes": sizes,
+        }
         names = self._names()
         own = [name.number for name in names if name.generation == self.generation]
         name = CheckpointName(self.generation, max(own, default=0) + 1, epoch)
@@ -108,7 +136,8 @@ class CheckpointStore:
         """The newest checkpoint that is whole, of the highest generation; None without one.
 
         Damaged ones are passed over with a warning. Raises :class:`CheckpointError` for a
-        whole one that cannot be decoded: an older one would not be any better.
+        whole one that cannot be decoded, or not by this number of ranks: an older one would not
+        be any better.
         """
         for _ in range(_LISTING_ATTEMPTS):
             try:
@@ -123,9 +152,22 @@ class CheckpointStore:
             if contents is None:
                 continue
             path = self.folder / str(name)
+            self._refuse_if_unloadable(path, contents.about)
             state = self._decode(path, contents)
             return Checkpoint(path, name.generation, name.epoch, contents.about["facts"], state)
         return None
+
+    def _refuse_if_unloadable(self, path: Path, about: Mapping[str, Any]) -> None:
+        sizes = about.get("world_sizes")  # older checkpoints are of those that any number can load
+        if sizes is None or self._world_size in sizes:
+            return
+        counts = " or ".join(map(str, sizes))
+        raise CheckpointError(
+            f"{path} was saved by {count_of(about['world_size'], 'rank')} and can be loaded by "
+            f"{counts} only, but this launch has {self._world_size}. Let the job have {counts} "
+            f"GPUs (gpus: {sizes[0]}), or save a state that any number of ranks can load: "
+            'collected on rank 0, with world_sizes="any"'
+        )
 
     def _decode(self, path: Path, contents: Contents) -> Any:
         codec = self._codecs.get(contents.about["codec"])
@@ -190,6 +232,18 @@ class CheckpointStore:
             if self._whole(name) is not None:
                 self._known_whole.add(name)
         return name in self._known_whole
+
+
+def _listed(world_sizes: WorldSizes, own: int) -> list[int] | None:
+    """As it is written into a checkpoint; None for any."""
+    if world_sizes == "any":
+        return None
+    sizes = [own] if world_sizes == "same" else list(world_sizes)
+    if not sizes or not all(isinstance(size, int) and size > 0 for size in sizes):
+        raise InputError(
+            'must be "any", "same" or numbers of ranks', place="world_sizes", value=world_sizes
+        )
+    return sorted(sizes)
 
 
 def _encode(file: BinaryIO, codec: Codec, state: Any, about: Mapping[str, object]) -> None:

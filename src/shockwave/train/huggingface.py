@@ -10,6 +10,11 @@
 Whatever checkpoint the ``Trainer`` writes is also taken into the session, whole and with a
 checksum. It writes one when the job is asked to stop, at the end of every epoch, and every
 ``save_every`` seconds; ``save_strategy="no"`` is enough, and those are not kept twice.
+
+A job whose number of GPUs changes says the global batch, and leaves the rest to
+:func:`batch_arguments`; the optimizer then sees the same batches whatever the number of ranks::
+
+        arguments = TrainingArguments(**batch_arguments(job, 256, most_at_once=32), ...)
 """
 
 from __future__ import annotations
@@ -30,6 +35,21 @@ def resume_path(session: Session) -> str | None:
     """Restores the session: ``resume_from_checkpoint`` for ``Trainer.train``, None if fresh."""
     folder = session.load()
     return str(folder) if isinstance(folder, Path) else None
+
+
+def batch_arguments(
+    session: Session, batch_size: int, most_at_once: int | None = None
+) -> dict[str, int]:
+    """For ``TrainingArguments``: this rank's steps of a global batch of ``batch_size`` samples.
+
+    A rank has at most ``most_at_once`` samples at a time. Raises :class:`InputError` where the
+    batch does not divide by the number of ranks.
+    """
+    share = session.share(batch_size, most_at_once).even()
+    return {
+        "per_device_train_batch_size": share.parts[0],
+        "gradient_accumulation_steps": share.accumulation_steps,
+    }
 
 
 def session_callback(
@@ -111,7 +131,8 @@ def session_callback(
 
                 distributed.barrier()  # every rank has written its part of the folder
             folder = Path(args.output_dir or ".") / f"checkpoint-{state.global_step}"
-            session.save(folder)
+            # DeepSpeed leaves one file for every rank, which only as many ranks can read.
+            session.save(folder, world_sizes="same" if args.deepspeed else None)
             if self._asked_to_save and session.rank == 0:
                 shutil.rmtree(folder, ignore_errors=True)  # the session has it
             self._asked_to_save = False

@@ -18,7 +18,6 @@ state=lambda: state)`` saves by itself in :meth:`Session.should_stop`.
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 import signal
@@ -33,10 +32,12 @@ from shockwave.protocol.lease import LeaseFile
 from shockwave.protocol.paths import JobPaths
 from shockwave.protocol.reports import ReportWriter
 from shockwave.train.agreement import CollectiveAgreement, FileAgreement
-from shockwave.train.checkpoints import CheckpointStore
+from shockwave.train.checkpoints import CheckpointStore, WorldSizes
 from shockwave.train.codecs import Codec
 from shockwave.train.environment import JobEnvironment
 from shockwave.train.errors import Fenced
+from shockwave.train.reporting import Reporter
+from shockwave.train.share import Share
 from shockwave.train.signals import StopSignals
 
 Clock = Callable[[], float]
@@ -53,6 +54,7 @@ def session(
     save_every: float | None = None,
     state: Callable[[], Any] | None = None,
     agree_every: int = 1,
+    world_sizes: WorldSizes = "any",
     environment: Mapping[str, str] | None = None,
     wall_clock: Clock = time.time,
     steady_clock: Clock = time.monotonic,
@@ -65,7 +67,9 @@ def session(
     ``save_every`` is how many seconds of work may be lost when the process is killed; with
     ``state``, which returns what :meth:`Session.save` takes, the session saves by itself.
     ``agree_every`` lets ranks agree only in every n-th call of ``should_stop``, where an
-    all-reduce of one number in each step would show. Raises :class:`InputError` for an
+    all-reduce of one number in each step would show. ``world_sizes`` are the numbers of ranks
+    that can load what the job saves: ``"any"``, where rank 0 saves all of the state; ``"same"``,
+    where every rank has a part of it; or those that are listed. Raises :class:`InputError` for an
     environment that makes no sense.
     """
     who = JobEnvironment.read(os.environ if environment is None else environment)
@@ -78,6 +82,7 @@ def session(
         save_every=save_every,
         state=state,
         agree_every=agree_every,
+        world_sizes=world_sizes,
         wall_clock=wall_clock,
         steady_clock=steady_clock,
     )
@@ -107,6 +112,7 @@ class Session:
         save_every: float | None,
         state: Callable[[], Any] | None,
         agree_every: int,
+        world_sizes: WorldSizes,
         wall_clock: Clock,
         steady_clock: Clock,
     ) -> None:
@@ -120,9 +126,7 @@ class Session:
         self._state = state
         self._who = who
         self._epochs = epochs
-        self._configuration = batch_size
         self._agree_every = agree_every
-        self._wall_clock = wall_clock
         self._steady_clock = steady_clock
         paths = None if who.directory is None else JobPaths(who.directory)
         self._lease: LeaseFile | None = None
@@ -142,19 +146,24 @@ class Session:
             checkpoints if paths is None else paths.checkpoints,
             generation=None if paths is None else who.generation,
             codec=codec,
+            world_size=who.world_size,
+            world_sizes=world_sizes,
             fence=self._refuse_if_fenced,
         )
-        self._reports = ReportWriter(
-            paths.reports(who.generation) if paths is not None and who.rank == 0 else None
+        is_told = paths is not None and who.rank == 0
+        self._reporter = Reporter(
+            ReportWriter(paths.reports(who.generation) if paths and is_told else None),
+            writes=who.rank == 0,
+            configuration=batch_size,
+            wall_clock=wall_clock,
+            steady_clock=steady_clock,
         )
         # Ctrl-C belongs to a person at a terminal; the scheduler only ever sends SIGTERM.
         asked_by = (signal.SIGTERM, signal.SIGINT) if paths is None else (signal.SIGTERM,)
         self._signals = StopSignals(asked_by)
         self._calls = 0
         self._stopping = False
-        self._started = False
-        self._epochs_done = 0
-        self._epoch_began = self._saved_at = steady_clock()
+        self._saved_at = steady_clock()
         self._save_due = False
 
     @property
@@ -178,12 +187,12 @@ class Session:
     @property
     def epochs_done(self) -> int:
         """Epochs finished since the job's beginning, over all launches."""
-        return self._epochs_done
+        return self._reporter.epochs_done
 
     @property
     def configuration(self) -> int | None:
         """The batch size (or model size) in use: the restored one after :meth:`load`."""
-        return self._configuration
+        return self._reporter.configuration
 
     @property
     def scratch_folder(self) -> Path:
@@ -201,7 +210,15 @@ class Session:
     @property
     def reports(self) -> list[dict[str, object]]:
         """What rank 0 of this launch reported so far."""
-        return list(self._reports.records)
+        return self._reporter.records
+
+    def share(self, batch_size: int, most_at_once: int | None = None) -> Share:
+        """This rank's part of a global batch, in steps of ``most_at_once`` samples at most.
+
+        The global batch stays what it is whatever the number of ranks; see
+        :mod:`shockwave.train.share`.
+        """
+        return Share(batch_size, self.rank, self.world_size, most_at_once)
 
     def should_stop(self) -> bool:
         """Whether to save and leave now. Call it at every step boundary, on every rank.
@@ -211,7 +228,7 @@ class Session:
         (see :mod:`shockwave.train.agreement`), so no rank is left behind in a collective.
         Saves before it answers, where the session has a ``state`` and a save is due.
         """
-        self._ensure_started()
+        self._reporter.start()
         if not self._stopping:
             self._calls += 1
             self._ask_everybody()
@@ -256,37 +273,15 @@ class Session:
         Raises :class:`Fenced` if a newer launch has taken over.
         """
         self._refuse_if_fenced()
-        if epoch < self._epochs_done:
-            raise InputError(
-                f"epochs cannot be undone, {self._epochs_done} are reported already",
-                place="epoch",
-                value=epoch,
-                hint="Begin at session.epochs_done",
-            )
-        self._ensure_started(batch_size)
-        self._new_regime(batch_size)
-        now = self._steady_clock()
-        seconds, self._epoch_began = now - self._epoch_began, now
-        self._epochs_done = epoch
-        self._write(
-            "epoch",
-            durable=True,
-            configuration=int(batch_size),
-            samples=int(samples),
-            loss=_number(loss),
-            seconds=round(seconds, 6),
-            **({"metrics": _numbers(metrics)} if metrics else {}),
-        )
+        self._reporter.epoch(epoch, batch_size, samples, loss, metrics)
 
     def log(self, **metrics: SupportsFloat) -> None:
         """Figures within an epoch, for ``shockwave metrics``; only rank 0 writes."""
-        self._ensure_started()
-        self._write("metrics", metrics=_numbers(metrics))
+        self._reporter.metrics(metrics)
 
     def link(self, name: str, url: str) -> None:
         """Where else to look at this job, such as TensorBoard; ``shockwave status`` shows it."""
-        self._ensure_started()
-        self._write("link", name=name, url=url)
+        self._reporter.link(name, url)
 
     def configure(self, batch_size: int) -> None:
         """Tells the scheduler at once that the next epoch runs with another batch size.
@@ -294,46 +289,44 @@ class Session:
         Optional: :meth:`report` finds out one epoch later.
         """
         self._refuse_if_fenced()
-        self._ensure_started(batch_size)
-        self._new_regime(batch_size)
+        self._reporter.regime(batch_size)
 
-    def save(self, state: Any) -> Path | None:
+    def save(self, state: Any, *, world_sizes: WorldSizes | None = None) -> Path | None:
         """Writes a checkpoint; ranks other than 0 only check that they were not replaced.
 
         ``state`` is nested dicts and lists of numbers, strings, arrays and tensors, or the path
-        of a folder that some framework wrote. Raises :class:`Fenced`, :class:`InputError` or
+        of a folder that some framework wrote. ``world_sizes`` says who can load it, where that is
+        not what holds for the session. Raises :class:`Fenced`, :class:`InputError` or
         :class:`~shockwave.train.errors.CheckpointError`; the older checkpoints stay intact.
         """
         self._refuse_if_fenced()
         self._save_due, self._saved_at = False, self._steady_clock()
         if self.rank != 0:
             return None
-        facts = {
-            "configuration": self._configuration,
-            "seconds_into_epoch": round(self._steady_clock() - self._epoch_began, 6),
-            "saved_at": self._wall_clock(),
-        }
-        path = self._store.save(state, epoch=self._epochs_done, facts=facts)
-        self._ensure_started()
-        self._write("saved")
+        path = self._store.save(
+            state,
+            epoch=self.epochs_done,
+            facts=self._reporter.facts(),
+            world_sizes=world_sizes,
+        )
+        self._reporter.saved()
         return path
 
     def load(self) -> Any | None:
         """The state of the newest checkpoint that is whole, or None; on every rank.
 
         Sets :attr:`epochs_done` and :attr:`configuration` to what was saved with it. Training
-        time counts from the end of this call.
+        time counts from the end of this call. Raises
+        :class:`~shockwave.train.errors.CheckpointError` for one that this number of ranks cannot
+        load, and says what to do.
         """
         checkpoint = self._store.latest()
-        seconds_into_epoch = 0.0
-        if checkpoint is not None:
-            self._epochs_done = checkpoint.epoch
-            saved_in = checkpoint.facts.get("configuration")
-            self._configuration = self._configuration if saved_in is None else int(saved_in)
-            seconds_into_epoch = float(checkpoint.facts.get("seconds_into_epoch", 0.0))
+        if checkpoint is None:
+            self._reporter.begin_epoch()
+        else:
+            self._reporter.restored(checkpoint.epoch, checkpoint.facts)
         self._saved_at = self._steady_clock()
-        self._epoch_began = self._saved_at - seconds_into_epoch
-        self._ensure_started()
+        self._reporter.start()
         return None if checkpoint is None else checkpoint.state
 
     def listen(self) -> None:
@@ -342,15 +335,15 @@ class Session:
 
     def finish(self) -> None:
         """Reports how the launch ended: stopped when it was asked to, else done."""
-        self._ensure_started()
-        complete = self._epochs is not None and self._epochs_done >= self._epochs
+        self._reporter.start()
+        complete = self._epochs is not None and self.epochs_done >= self._epochs
         self._refuse_if_fenced()
-        self._write("stopped" if self._stopping and not complete else "done", durable=True)
+        self._reporter.end(stopped=self._stopping and not complete)
 
     def close(self) -> None:
         """Gives signal handlers and files back; the checkpoints stay."""
         self._signals.release()
-        self._reports.close()
+        self._reporter.close()
         shutil.rmtree(self._store.restored_folder, ignore_errors=True)
         if self.rank == 0:
             shutil.rmtree(self.scratch_folder, ignore_errors=True)
@@ -367,39 +360,3 @@ class Session:
         lease = None if self._lease is None else self._lease.read()
         if lease is not None and lease.generation > self._who.generation:
             raise Fenced(self._who.generation, lease.generation, "its lease")
-
-    def _ensure_started(self, batch_size: int | None = None) -> None:
-        """The first thing in the log, whatever a loop calls first."""
-        if self._started:
-            return
-        self._started = True
-        if self._configuration is None and batch_size is not None:
-            self._configuration = int(batch_size)
-        self._write("started", configuration=self._configuration)
-
-    def _new_regime(self, batch_size: int) -> None:
-        if batch_size == self._configuration:
-            return
-        self._configuration = int(batch_size)
-        self._write("regime", configuration=self._configuration)
-
-    def _write(self, event: str, *, durable: bool = False, **fields: object) -> None:
-        if self.rank != 0:
-            return
-        record: dict[str, object] = {
-            "time": self._wall_clock(),
-            "event": event,
-            "epoch": self._epochs_done,
-        }
-        self._reports.append(record | fields, durable=durable)
-
-
-def _numbers(metrics: Mapping[str, SupportsFloat]) -> dict[str, float | None]:
-    """JSON knows neither NaN nor infinity."""
-    numbers = {name: _number(value) for name, value in metrics.items()}
-    return {name: value if math.isfinite(value) else None for name, value in numbers.items()}
-
-
-def _number(value: Any) -> float:
-    """A float out of a number or a tensor of one element; ``item`` leaves its history behind."""
-    return float(value.item() if hasattr(value, "item") else value)

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from shockwave.engine.executor import Launch
-from shockwave.executors.local import GangSettings, LocalExecutor
+from shockwave.executors.gangs.launch import GangSettings
+from shockwave.executors.local.executor import LocalExecutor
 from shockwave.model.cluster import Node
 from shockwave.model.command import Command
 from shockwave.model.job import Adaptation, JobSpec

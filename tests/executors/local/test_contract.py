@@ -11,7 +11,7 @@ import pytest
 from tests.executors.local import harness
 
 from shockwave.engine.executor import Executor
-from shockwave.executors.local import LocalExecutor
+from shockwave.executors.local.executor import LocalExecutor
 from shockwave.model.cluster import Node
 from shockwave.model.command import Command
 from shockwave.model.events import Placement

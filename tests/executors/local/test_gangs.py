@@ -14,7 +14,7 @@ from tests.executors.local import harness
 
 from shockwave.engine.executor import Launch
 from shockwave.executors.gangs.folder import JobFolder
-from shockwave.executors.local import GangSettings
+from shockwave.executors.gangs.launch import GangSettings
 from shockwave.executors.local.slots import Slots
 from shockwave.model.cluster import Node
 from shockwave.model.command import Command

@@ -104,7 +104,7 @@ def test_a_node_that_comes_back_is_used_again(cluster: RayCluster, tmp_path: Pat
         watch.until(lambda: bool(watch.of(NodeDown)))
         cluster.start_node("n2")
         watch.until(lambda: bool(watch.of(NodeUp)))
-        assert [event.node for event in watch.of(NodeUp)] == [Node("n2", 4, "a100")]
+        assert [event.node for event in watch.of(NodeUp)] == [Node("n2", 4, "A100")]
         watch.launch([harness.order("a", (("n2", (0, 1, 2, 3)),))])
         watch.until_finished([local.spec("a")])
 

@@ -13,8 +13,8 @@ from tests.executors.local import harness
 
 from shockwave.engine.executor import Launch
 from shockwave.executors.gangs.launch import GangSettings
-from shockwave.executors.slurm import SlurmExecutor
 from shockwave.executors.slurm.client import SlurmClient
+from shockwave.executors.slurm.executor import SlurmExecutor
 from shockwave.model.command import Command
 from shockwave.model.events import Placement
 from shockwave.testing.executors import Watch

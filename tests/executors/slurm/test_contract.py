@@ -12,8 +12,8 @@ from tests.executors.local import harness as local
 from tests.executors.slurm import harness
 
 from shockwave.engine.executor import Executor
-from shockwave.executors.slurm import SlurmExecutor
 from shockwave.executors.slurm.allocation import SlurmAllocationExecutor
+from shockwave.executors.slurm.executor import SlurmExecutor
 from shockwave.model.command import Command
 from shockwave.model.events import Placement, Progressed
 from shockwave.model.job import JobSpec

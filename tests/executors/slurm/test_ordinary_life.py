@@ -12,7 +12,7 @@ from tests.executors.slurm import harness
 from tests.executors.slurm.test_gangs import foreign_job, own_jobs, state_of
 
 from shockwave.executors.live import Site
-from shockwave.executors.slurm import SlurmExecutor
+from shockwave.executors.slurm.executor import SlurmExecutor
 from shockwave.executors.slurm.options import SlurmSiteOptions
 from shockwave.model.command import Command
 from shockwave.model.errors import InputError

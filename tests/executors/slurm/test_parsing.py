@@ -48,7 +48,8 @@ def test_nodes_of_several_versions() -> None:
     assert here.health is Health.WITHHELD
     assert here.reason.startswith("fan broken")
     assert here.features == frozenset()
-    assert (new.gpus, new.gpu_type, new.gpus_used) == (8, "a100", 6)
+    assert (new.gpus, new.gpu_type, new.gpus_used) == (8, "a100+1g.10gb", 6)
+    assert (new.has("a100"), new.has("1g.10gb"), new.has("v100")) == (True, True, False)
     assert new.health is Health.UP
 
 

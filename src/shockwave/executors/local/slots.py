@@ -10,6 +10,7 @@ from pathlib import Path
 from shockwave.model.cluster import Node
 from shockwave.model.errors import InputError
 from shockwave.model.events import Placement
+from shockwave.model.words import count_of
 from shockwave.protocol.environment import DEVICES
 from shockwave.protocol.locks import is_held, open_lock
 from shockwave.protocol.names import file_name
@@ -49,7 +50,7 @@ class Slots:
             if node is None:
                 return f"node {node_id} is not one of this machine ({', '.join(self._nodes)})"
             if any(not 0 <= slot < node.gpus for slot in slots):
-                return f"node {node_id} has {node.gpus} slots, not {slots}"
+                return f"node {node_id} has {count_of(node.gpus, 'slot')}, not {slots}"
         return None  # one without slots needs no GPU
 
     def device(self, node: str, slot: int) -> str:

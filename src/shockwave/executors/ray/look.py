@@ -10,6 +10,7 @@ from typing import Any
 from shockwave.executors.gangs.launch_name import LaunchName
 from shockwave.executors.gangs.nodes import Health, SeenNode
 from shockwave.executors.gangs.remote import Look, SeenGang
+from shockwave.executors.options import UNKNOWN_KIND
 from shockwave.executors.ray.client import RayClient
 from shockwave.model.cluster import Node
 
@@ -67,7 +68,7 @@ def _by_name(records: Sequence[dict[str, Any]]) -> dict[str, SeenNode]:
         if count[name] > 1:
             name = f"{name}-{ray_id[:6]}"
         nodes[name] = SeenNode(
-            Node(name, record["gpus"], (record["gpu_type"] or "gpu").lower()),
+            Node(name, record["gpus"], record["gpu_type"] or UNKNOWN_KIND),
             record["address"],
             occupied=record["foreign"],
             settled=record["settled"],

@@ -140,7 +140,7 @@ class SlurmExecutor(RemoteExecutor):
             left_out = set(expand(wanted["exclude"]))
             nodes = [node for node in nodes if node.name not in left_out]
         if "gpu_type" in wanted:
-            nodes = [node for node in nodes if node.gpu_type == wanted["gpu_type"]]
+            nodes = [node for node in nodes if node.has(wanted["gpu_type"])]
         cpus, memory = int(wanted.get("cpus_per_gpu", 0)), megabytes(wanted.get("mem_per_gpu"))
         nodes = [node for node in nodes if node.cpus >= cpus and node.memory_mb >= memory]
         return frozenset(node.name for node in nodes)

@@ -14,6 +14,7 @@ from shockwave.executors.slurm.partitions import (
     named,
 )
 from shockwave.model.errors import InputError
+from shockwave.model.words import count_of
 
 
 def check_partition(names: str, known: Mapping[str, SlurmPartition], *, place: str) -> None:
@@ -55,12 +56,14 @@ def problem_of(
         left_out = set(expand(options["exclude"]))
         nodes = [node for node in nodes if node.name not in left_out]
     if "gpu_type" in options:
-        nodes = [node for node in nodes if node.gpu_type == options["gpu_type"]]
+        nodes = [node for node in nodes if node.has(options["gpu_type"])]
         where += f" of type {options['gpu_type']}"
     has = sum(node.gpus for node in nodes)
     if gpus > has:
         raise InputError(
-            f"{where} has {has} GPUs in all, the job needs more at once", place="gpus", value=gpus
+            f"{where} has {count_of(has, 'GPU')} in all, the job needs more at once",
+            place="gpus",
+            value=gpus,
         )
     return warnings
 
