@@ -11,7 +11,7 @@ import json
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
@@ -28,8 +28,8 @@ from shockwave.protocol.paths import JobPaths
 class PretendOptions(options.SiteOptions):
     speed: float = 1.0
     """How many seconds of work a job does in a second."""
-    types: str = ""
-    """Types of the nodes in turn, with commas."""
+    like: str = ""
+    """The nodes, as ``NAME:GPUS:TYPE`` with commas. Without it, those of the settings."""
     writes: bool = False
     """Whether jobs seem to report and to write output."""
 
@@ -66,11 +66,10 @@ class PretendExecutor(LiveExecutor):
         return cls(site)
 
     def nodes(self) -> tuple[Node, ...]:
-        types = self._options.types.split(",") if self._options.types else [""]
-        return tuple(
-            replace(node, gpu_type=types[number % len(types)] or node.gpu_type)
-            for number, node in enumerate(self._site.nodes)
-        )
+        if not self._options.like:
+            return self._site.nodes
+        told = (node.split(":") for node in self._options.like.split(","))
+        return tuple(Node(name, int(gpus), kind) for name, gpus, kind in told)
 
     def launch(self, launches: Sequence[Launch]) -> None:
         for launch in launches:

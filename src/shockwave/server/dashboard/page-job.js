@@ -11,7 +11,7 @@ const LONGEST_LOG = 200_000; // characters that are shown
 const OVER = ["finished", "failed", "cancelled"];
 const ENDS = {
   preempted: ["p4", "stopped for others"], crashed: ["p5", "crashed"], killed: ["p5", "killed by somebody"], "node-lost": ["p5", "its node was lost"],
-  "not-started": ["p6", "could not be started"], moved: ["p0", "moved"], finished: ["p2", "finished"], failed: ["p5", "failed"], cancelled: ["p6", "cancelled"], "": ["p0", "runs"],
+  "not-started": ["p6", "could not be started"], moved: ["p0", "moved"], resized: ["p3", "went on with other GPUs"], finished: ["p2", "finished"], failed: ["p5", "failed"], cancelled: ["p6", "cancelled"], "": ["p0", "runs"],
 };
 
 export function jobPage(address, refresh) {
@@ -226,12 +226,14 @@ function logPane(id) {
   let stop = null;
   let text = "";
   let asked = false;
+  let atEnd = true;
   const draw = () => {
     if (asked) return;
     asked = true;
     setTimeout(() => {
       asked = false;
-      const atEnd = pre.scrollTop + pre.clientHeight >= pre.scrollHeight - 24;
+      if (!pre.isConnected) { draw(); return; }
+      if (pre.textContent) atEnd = pre.scrollTop + pre.clientHeight >= pre.scrollHeight - 24;
       pre.textContent = text;
       if (atEnd) pre.scrollTop = pre.scrollHeight;
     }, 150);
@@ -259,5 +261,5 @@ function logPane(id) {
   rank.onchange = () => { stop?.abort(); pause.textContent = "Pause"; run(); };
   const element = h("div", { "data-keep": true, key: "log" },
     h("div", { class: "actions" }, h("label", { class: "field inline" }, h("span", null, "rank"), rank), pause, note), pre);
-  return { element, begin() { if (!stop && !note.textContent) run(); }, end() { stop?.abort(); stop = null; } };
+  return { element, begin() { if (!stop && !note.textContent) run(); }, end() { stop?.abort(); stop = null; asked = true; } };
 }
