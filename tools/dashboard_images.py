@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 from playwright.sync_api import Page, sync_playwright
+from tools.pretend_cluster import seems
 
 from shockwave.executors.simulation import simulate
 from shockwave.model.cluster import Cluster, Node
@@ -48,10 +49,10 @@ from shockwave.server.store import Store
 from shockwave.server.tokens import hash_token, new_token
 
 DAYS = 1.5
-JOBS = 420
+JOBS = 900
 PEOPLE = {"alice": "vision", "bob": "vision", "carol": "speech", "dana": "language",
           "erin": "language", "frank": "robotics"}  # fmt: skip
-NODES = tuple(Node(f"gpu{number}", 8, "A100" if number < 4 else "V100") for number in range(6))
+NODES = tuple(Node(f"gpu{number}", 8, "A100") for number in range(6))
 PAGES = {"cluster": "/", "queue": "/queue", "plan": "/plan", "fairness": "/fairness",
          "history": "/history?day="}  # fmt: skip
 VIEWS: dict[str, dict[str, Any]] = {
@@ -113,7 +114,7 @@ def write_past(state: Path, events: list[Event], origin: float) -> None:
             board.write(told[first : first + 500])
 
 
-def write_reports(state: Path, jobs: list[TraceJob], service: Service, origin: float) -> None:
+def write_reports(state: Path, jobs: list[TraceJob], service: Service) -> None:
     """What the jobs that run would have reported, to be seen on their pages."""
     truth = {job.spec.id: job for job in jobs}
     for record in service.desk.plan().jobs:
@@ -122,28 +123,15 @@ def write_reports(state: Path, jobs: list[TraceJob], service: Service, origin: f
             continue
         paths = JobPaths.of(state, record.id)
         paths.log(0).parent.mkdir(parents=True, exist_ok=True)
-        lines, logged, at, epoch = [], [], record.started, 0
+        told, at, epoch = [], record.started, 0
         for regime in job.regimes:
             for _ in range(regime.epochs):
-                epoch += 1
-                if epoch > record.epochs_done:
-                    break
-                wave = math.sin(1.7 * epoch)
-                took = regime.epoch_seconds * (1 + 0.03 * wave)
-                at += took
-                loss = 2.1 * math.exp(-3.2 * epoch / record.epochs) + 0.3 + 0.02 * wave
-                report = {
-                    "event": "epoch", "time": at, "epoch": epoch, "seconds": took, "loss": loss,
-                    "configuration": regime.configuration,
-                    "metrics": {"accuracy": 0.95 - 0.28 * loss, "learning rate": 0.1 * 0.98**epoch},
-                }  # fmt: skip
-                lines.append(json.dumps(report))
-                logged.append(
-                    f"epoch {epoch:4d}/{record.epochs}  loss {loss:.4f}  accuracy "
-                    f"{0.95 - 0.28 * loss:.3f}  batch {regime.configuration}  {took:.1f} s"
-                )
-        paths.reports(1).write_text("\n".join(lines) + "\n")
-        paths.log(0).write_text("\n".join(logged) + "\n")
+                epoch, at = epoch + 1, at + regime.epoch_seconds
+                if epoch <= record.epochs_done:
+                    size, seconds = regime.configuration, regime.epoch_seconds
+                    told.append(seems(epoch, record.epochs, size, seconds, at))
+        paths.reports(1).write_text("".join(report for report, _ in told))
+        paths.log(0).write_text("".join(line for _, line in told))
 
 
 @contextmanager
@@ -205,16 +193,22 @@ def main() -> None:
     given = parser.parse_args()
     jobs = workload(np.random.default_rng(3))
     events = past(jobs)
-    origin, token = time.time() - DAYS * 86_400, new_token()
+    # A round is due soon after the scheduler has started.
+    origin, token = time.time() - DAYS * 86_400 - 90.0, new_token()
     with tempfile.TemporaryDirectory(prefix="shockwave-images-") as folder:
         state = Path(folder) / "state"
         write_past(state, events, origin)
         with scheduler(state, token) as (service, url):
-            write_reports(state, jobs, service, origin)
-            time.sleep(5)
+            write_reports(state, jobs, service)
+            before = service.desk.plan().round
+            while service.desk.plan().round == before:
+                time.sleep(1)
             running = [job for job in service.desk.plan().jobs if job.state == "running"]
             print(f"{url}, token {token}: {len(running)} jobs run")
-            best = max(running, key=lambda job: (job.preemptions > 0) * min(job.epochs_done, 60))
+            best = max(
+                running,
+                key=lambda job: (job.epochs_done > 20, min(job.preemptions, 3), -job.epochs),
+            )
             given.out.mkdir(parents=True, exist_ok=True)
             pictures(url, token, given.out, best.id)
             while given.stay:
