@@ -72,7 +72,7 @@ function morph(old, next) {
     if (old.nodeValue !== next.nodeValue) old.nodeValue = next.nodeValue;
     return;
   }
-  if (next.isSame || old.hasAttribute("data-keep")) return; // the latter looks after itself
+  if (next.isSame) return;
   const typing = old === document.activeElement;
   for (const { name } of [...old.attributes]) {
     const own = name === "open" && (old.nodeName === "DETAILS" || old.nodeName === "DIALOG");
