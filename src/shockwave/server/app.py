@@ -17,6 +17,7 @@ from shockwave.server import (
     routes_groups,
     routes_health,
     routes_jobs,
+    routes_whatif,
 )
 from shockwave.server.auth import NoForeignPages
 from shockwave.server.door import SchedulerDoor
@@ -26,6 +27,7 @@ from shockwave.server.limits import MIB, BodyLimit
 from shockwave.server.metrics import SchedulerMetrics
 from shockwave.server.people import People
 from shockwave.server.version_header import VersionHeader
+from shockwave.server.whatifs import WhatIfs
 from shockwave.version import __version__
 
 _DESCRIPTION = """\
@@ -44,13 +46,15 @@ def create_app(
     token_hash: str | None = None,
     max_body_bytes: int = MIB,
     fairness_seconds: float = 60.0,
+    whatifs: WhatIfs | None = None,
 ) -> FastAPI:
     """The application in front of a scheduler.
 
     ``people`` says who may do what; without it, only our own user over the Unix socket, and
     whoever has the operator's token of ``token_hash``. Fairness is computed for the metrics at
-    most once in ``fairness_seconds``. Setting ``app.state.closing`` ends the responses that would
-    otherwise go on for ever (:mod:`shockwave.server.listener` does).
+    most once in ``fairness_seconds``. Without ``whatifs`` no what-if is answered. Setting
+    ``app.state.closing`` ends the responses that would otherwise go on for ever
+    (:mod:`shockwave.server.listener` does).
     """
     registry = CollectorRegistry()
     app = FastAPI(
@@ -74,11 +78,13 @@ def create_app(
     app.state.registry = registry
     app.state.metrics = SchedulerMetrics(door, registry, fairness_seconds=fairness_seconds)
     app.state.feed = EventFeed(door)
+    app.state.whatifs = whatifs
     app.state.closing = Event()
     problems.install(app)
     app.include_router(routes_groups.router)  # before /jobs/{job}, which its paths would fit
     app.include_router(routes_jobs.router)
     app.include_router(routes_cluster.router)
+    app.include_router(routes_whatif.router)
     app.include_router(routes_health.router)
     app.include_router(docs_page.router)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
