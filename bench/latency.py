@@ -1,12 +1,14 @@
-"""How long people wait: from ``submit`` to the first line of the log, from ``cancel`` to free GPUs.
+"""How long people wait: from ``submit`` to the first line of the log, from ``cancel`` to free GPUs,
+for a sweep of 1,000 jobs to be taken in, and for the queue while they wait.
 
     python bench/latency.py            # 50 of each, about four minutes
     python bench/latency.py --quick    # 5 of each
 
 Starts ``shockwave serve --slots 4`` with default settings and a state directory that is thrown
 away, and types the commands that a user would, as processes of their own, one after the other on
-a machine whose slots are idle. Beside it stands what the interpreter alone takes to start, and
-what the command itself takes. Prints a table and writes ``out/latency.json``.
+a machine whose slots are idle. Beside it stands what the interpreter alone takes to start, what
+the command itself takes, and how many processes wanted a processor meanwhile. Prints a table and
+writes ``out/latency.json``.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from shockwave.protocol.locks import is_held
 from shockwave.protocol.paths import JobPaths
 
 SLOTS = 4
+SWEEP = 1000  # jobs
 PATIENCE_SECONDS = 120.0
 FIRST_LINE = ["--epochs", "1", "--", sys.executable, "-c", "print('here', flush=True)"]
 ENDLESS = ["--epochs", "1", "--", "sleep", "100000"]  # it ends as soon as it is asked to
@@ -109,6 +112,23 @@ def cancellations(machine: Machine, count: int) -> list[float]:
     return taken
 
 
+def sweeps(machine: Machine, count: int) -> tuple[list[float], list[float]]:
+    """Seconds until the command that submits the sweep is back, and of the queue after it."""
+    swept, queued = [], []
+    for number in range(count):
+        begin = time.monotonic()
+        machine.shockwave("sweep", "--grid", f"x=1..{SWEEP}", "--parallel", "1", "--name",
+                          f"sweep-{number}", "--epochs", "1", "--", "sleep", "{x}")  # fmt: skip
+        back = time.monotonic()
+        shown = machine.shockwave("queue")
+        queued.append(time.monotonic() - back)
+        swept.append(back - begin)
+        lines = sum(f"{SWEEP:,} jobs" in line for line in shown.splitlines())
+        if lines != number + 1:
+            raise SystemExit(f"expected one line for each sweep:\n{shown}")
+    return swept, queued
+
+
 def starts_of(argv: list[str], count: int) -> list[float]:
     taken = []
     for _ in range(count):
@@ -129,6 +149,7 @@ def main() -> None:
         try:
             typed, returned = submissions(machine, count)
             cancelled = cancellations(machine, count)
+            swept, queued = sweeps(machine, 1 if chosen.quick else 5)
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(60)
@@ -137,13 +158,19 @@ def main() -> None:
         "submit to the first line of the log": typed,
         "... since submit has returned": returned,
         "cancel to GPUs that are free": cancelled,
+        f"sweep of {SWEEP:,} jobs": swept,
+        "... queue after it": queued,
         "python -c pass": starts_of([sys.executable, "-c", "pass"], count),
         "shockwave submit --help": starts_of([*command, "submit", "--help"], count),
     }
-    table = Table(title=f"Seconds, {count} of each, {os.cpu_count()} processors")
+    load = os.getloadavg()[1]
+    table = Table(
+        title=f"Seconds, {count} of each (sweeps fewer); {os.cpu_count()} processors, "
+        f"{load:.1f} processes that wanted one over the last 5 minutes"
+    )
     for heading in ("", "median", "95 %", "most"):
         table.add_column(heading, justify="left" if not heading else "right")
-    figures = {}
+    figures: dict[str, dict[str, float]] = {"load": {"average_5_minutes": load}}
     for name, seconds in measured.items():
         low, high = np.quantile(seconds, [0.5, 0.95]).tolist()
         figures[name] = {"p50_seconds": low, "p95_seconds": high, "max_seconds": max(seconds)}

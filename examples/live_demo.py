@@ -1,8 +1,9 @@
 """A live run to look at: a dozen small adaptive jobs on four emulated GPUs.
 
 Starts ``shockwave serve`` in a folder of its own, submits jobs that really train (NumPy, no
-framework needed), shows the queue while they run, and at the end the figures, a report, and
-how well the simulator would have predicted this very run.
+framework needed), shows the queue while they run, and at the end the figures beside those that
+first come, first served would have given the same jobs, a report of both, and how well the
+simulator would have predicted this very run.
 
     python examples/live_demo.py [--jobs 12] [--round 4] [--policy shockwave] [--out out/live]
 
@@ -29,16 +30,19 @@ from shockwave.cli.comparison import comparison_table
 from shockwave.cli.journals import events_of
 from shockwave.cli.queue import queue_table
 from shockwave.measure import fold_history, summarize
+from shockwave.measure.replay import replay
 from shockwave.measure.report import write_report
 
 JOB = Path(__file__).with_name("numpy_sgd.py")
 SLOTS = 4
 PATIENCE_SECONDS = 900.0
+BETWEEN_ARRIVALS_SECONDS = 0.5
+BESIDE = "fifo"  # whose schedule of the same jobs is shown beside
 
 
 def submission(number: int, epoch_seconds: float) -> dict[str, Any]:
-    """Gangs of one and two, short and long, all free to double their batch."""
-    epochs, gpus = 6 + (number * 5) % 14, 2 if number % 4 == 0 else 1
+    """Short and long in turns, one of them a gang of two, all free to double their batch."""
+    epochs, gpus = 6 + (number * 7) % 23, 2 if number == 3 else 1
     return {
         "name": f"sgd-{number}",
         "command": [
@@ -90,12 +94,22 @@ def watch(client: Client, console: Console) -> None:
     sys.exit(f"the jobs were not done after {PATIENCE_SECONDS:.0f} s; see serve.log")
 
 
+def show(console: Console, state: Path, title: str, report: Path) -> None:
+    """The figures of the run, beside those of another policy on what its jobs turned out to be."""
+    live = fold_history(events_of(str(state)))
+    other = replay(events_of(str(state)), policy=BESIDE).simulated
+    runs = [(summarize(live), live), (summarize(other), other)]
+    console.print(comparison_table([summary for summary, _ in runs], title, console.width))
+    console.print(f"{BESIDE} is simulated, with the times that the jobs took live.")
+    write_report(report, runs, title=title)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--jobs", type=int, default=12)
     parser.add_argument("--round", type=float, default=4.0)
     parser.add_argument("--policy", default="shockwave")
-    parser.add_argument("--epoch-seconds", type=float, default=1.0)
+    parser.add_argument("--epoch-seconds", type=float, default=1.5)
     parser.add_argument("--executor", default="local")
     parser.add_argument("--ray-address")
     parser.add_argument("--out", type=Path, default=Path("out/live"))
@@ -115,17 +129,16 @@ def main() -> None:
         client = Client(url)
         for number in range(1, chosen.jobs + 1):
             client.post("jobs", body=submission(number, chosen.epoch_seconds))
+            time.sleep(BETWEEN_ARRIVALS_SECONDS)
         watch(client, console)
     finally:
         process.terminate()
         process.wait(60)
-    history = fold_history(events_of(str(state)))
-    summary = summarize(history)
-    console.print(comparison_table([summary], title, console.width))
-    write_report(chosen.out / "report.html", [(summary, history)], title=title)
-    replay = [sys.executable, "-m", "shockwave.cli.main", "replay", str(state)]
-    subprocess.run(replay, check=False)
-    console.print(f"Report of the live run: {chosen.out / 'report.html'}")
+    show(console, state, title, chosen.out / "report.html")
+    replay_command = [sys.executable, "-m", "shockwave.cli.main", "replay", str(state)]
+    subprocess.run(replay_command, check=False)
+    report = (chosen.out / "report.html").absolute()
+    console.print(f"Report of the live run, and of {BESIDE}: {report.as_uri()}", soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -12,13 +13,16 @@ from tests.server.scripted import ScriptedScheduler
 from tests.server.services import config, running, submit, tiny, wait_for
 from typer.testing import CliRunner, Result
 
+from shockwave.cli.journals import open_store
 from shockwave.cli.main import app
 from shockwave.engine import snapshot
 from shockwave.engine.state import SchedulerState
 from shockwave.model.events import StopReason
+from shockwave.server.archive import Archive
 from shockwave.server.projection import Projection
 from shockwave.server.records import Submission
 from shockwave.server.snapshots import Snapshots
+from shockwave.server.store import Store
 
 
 @pytest.fixture
@@ -98,7 +102,7 @@ def test_a_row_that_the_journal_does_not_say_is_told(
     assert done.exit_code == 1
     assert len(done.stdout.splitlines()) == 1
     assert said in done.stdout
-    assert "1 differences" in done.stderr
+    assert "1 difference." in done.stderr
 
 
 def crashes(state: SchedulerState, projection: Projection) -> None:
@@ -230,3 +234,20 @@ def test_a_report_that_cannot_be_written_is_said_before_anything_is_read(tmp_pat
     done = shockwave("report", tmp_path / "nothing", "-o", tmp_path / "no" / "where.html")
     assert done.exit_code == 2
     assert "where.html" in done.stderr
+
+
+def test_old_events_of_a_database_elsewhere_are_in_its_state_directory(
+    state_dir: Path, tmp_path: Path
+) -> None:
+    store = open_store(str(state_dir))
+    last, _ = store.last_event()
+    store.close()
+    writing = Store(f"sqlite:///{state_dir / 'shockwave.db'}", Archive(state_dir / "archive", 2))
+    assert writing.archive_events(math.inf, last - 1)
+    writing.close()
+    output = tmp_path / "report.html"
+    words = ["report", f"sqlite:///{state_dir / 'shockwave.db'}", "-o", str(output)]
+    refused = CliRunner().invoke(app, words)
+    assert (refused.exit_code, "--state-dir" in refused.stderr) == (1, True), refused.output
+    assert CliRunner().invoke(app, [*words, "--state-dir", str(state_dir)]).exit_code == 0
+    assert output.is_file()

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from shockwave.executors import live
+from shockwave.executors.live import EXECUTORS
 from shockwave.executors.local.executor import LocalExecutor
+from shockwave.executors.options import JOB_OPTIONS
 from shockwave.model import registry
 from shockwave.model.cluster import Node
 from shockwave.model.command import Command
@@ -49,3 +51,9 @@ def test_another_package_brings_its_own(tmp_path: Path, monkeypatch: pytest.Monk
 def test_an_unknown_one_is_an_error_that_lists_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no such executor \(got 'nope'\).*local"):
         live.create("nope", site(tmp_path))
+
+
+def test_clients_and_executors_know_the_same_options_of_a_job() -> None:
+    assert list(JOB_OPTIONS.built_in) == list(EXECUTORS.built_in)
+    for name in JOB_OPTIONS.built_in:
+        assert JOB_OPTIONS.load(name) is EXECUTORS.load(name).JobOptions

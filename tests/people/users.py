@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -138,7 +138,6 @@ def _run(*command: str) -> None:
 class Serve:
     """``shockwave serve`` as root, in a folder that all users can reach but not read."""
 
-    identity: ClassVar[dict[str, Any]] = {}  # of its process, where it is not root
     python = sys.executable
 
     def __init__(self, folder: Path, *flags: str, config: str = "") -> None:
@@ -153,6 +152,7 @@ class Serve:
             "--grace-seconds", "5", "--policy", "las", "--most-crashes", "1", *flags,
         ]  # fmt: skip
         self._process: subprocess.Popen[bytes] | None = None
+        self.identity: dict[str, Any] = {}  # of its process, where it is not root
 
     def start(self) -> str:
         """Returns what it says when it listens."""
@@ -187,7 +187,8 @@ class Serve:
             self._process.wait(60)
 
 
-_PATHS = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+_PACKAGES = [path for path in sys.path if path and not path.startswith(sys.base_prefix)]
+_PATHS = {"PYTHONPATH": os.pathsep.join(_PACKAGES)}
 
 
 def _python_that_knows_us() -> str:

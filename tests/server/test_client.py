@@ -96,6 +96,8 @@ def test_a_command_is_submitted_with_flags_of_its_own(
             "submit", "--name", "resnet", "--epochs", 20, "--gpus", 2, "--adaptation", "gns",
             "--batch-size", 32, "--batch-size", 64, "--epoch-seconds", "32=4.5",
             "--env", "DATA=/data=x", "--workdir", tmp_path, "--weight", 2, "--json",
+            "--notify", "https://a.example.org", "--notify", "https://b.example.org",
+            "--notify-on", "late",
             "--", "python", "train.py", "--json", "--", "--gpus", "7",
         )
     )  # fmt: skip
@@ -107,6 +109,8 @@ def test_a_command_is_submitted_with_flags_of_its_own(
     assert submission.env["DATA"] == "", "values stay out of the journal"
     assert scheduler.command_of(record["id"]).env["DATA"] == "/data=x"
     assert submission.workdir == str(tmp_path)
+    assert submission.notify == ["https://a.example.org", "https://b.example.org"]
+    assert submission.notify_on == ["late"]
 
 
 def test_a_section_for_an_executor_goes_with_the_job_and_is_refused_by_another(
@@ -321,8 +325,8 @@ def test_no_server_is_one_line_with_the_address_and_the_next_step(shockwave: Sho
 
 def test_the_client_needs_no_web_server_and_no_database() -> None:
     script = (
-        "import sys, shockwave.cli.live\n"
-        "heavy = {'fastapi', 'uvicorn', 'starlette', 'sqlalchemy', 'prometheus_client', 'yaml'}\n"
+        "import sys, shockwave.cli.live, shockwave.server.jobfile\n"
+        "heavy = {'fastapi', 'uvicorn', 'starlette', 'sqlalchemy', 'prometheus_client', 'numpy'}\n"
         "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

@@ -42,21 +42,17 @@ def events_of(run: str, state_dir: Path | None = None) -> Iterator[Event]:
 def open_store(run: str, state_dir: Path | None = None) -> Store:
     """The store of a state directory, a database file or a URL, only to be read.
 
-    A URL needs ``state_dir``: that is where old events are.
+    Of a URL, old events are in the scheduler's ``state_dir``.
     """
     from shockwave.server.archive import Archive  # only these need a database driver
     from shockwave.server.store import Store
 
     path = Path(run)
     if "://" in run:
-        if state_dir is None or not state_dir.is_dir():
-            raise InputError(
-                "old events of a database are in the scheduler's state directory",
-                source=run,
-                value=None if state_dir is None else str(state_dir),
-                hint="Name that with --state-dir",
-            )
-        return Store(run, Archive(state_dir / "archive"), only_read=True)
+        if state_dir is not None and not state_dir.is_dir():
+            raise InputError("is not a state directory", place="--state-dir", value=str(state_dir))
+        folder = None if state_dir is None else state_dir / "archive"
+        return Store(run, Archive(folder), only_read=True)
     if path.is_dir():
         path = path / DATABASE
     if not path.is_file():

@@ -53,6 +53,7 @@ _STOPPED = {
     StopReason.NODE_LOST: LeaseEnd.NODE_LOST,
     StopReason.KILLED: LeaseEnd.KILLED,
     StopReason.NOT_STARTED: LeaseEnd.NOT_STARTED,
+    StopReason.RESIZED: LeaseEnd.RESIZED,
 }
 
 

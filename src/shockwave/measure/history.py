@@ -35,6 +35,7 @@ class LeaseEnd(IntEnum):
     MOVED = 7
     KILLED = 8
     NOT_STARTED = 9
+    RESIZED = 10
 
 
 @dataclass(frozen=True, eq=False)

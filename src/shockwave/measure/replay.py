@@ -141,7 +141,8 @@ def replay(
     chosen = policies.create(policy or settings.policy, seed=settings.seed)
     feeding = predictor or (settings.predictor if policy is None else chosen.predictor)
     simulated = run_simulation(
-        settings,  # with what the policy believed a start to cost
+        # With what the policy believed a start to cost.
+        replace(settings, policy=chosen.name, predictor=feeding),
         run.jobs,
         chosen,
         predictors.create(feeding, truth=TraceTruth(by_arrival(run.jobs))),

@@ -22,6 +22,7 @@ from shockwave.measure.history import RunHistory
 from shockwave.measure.table import comparison_table
 from shockwave.model.errors import InputError
 from shockwave.model.view import Floats
+from shockwave.model.words import count_of
 from shockwave.predict.oracle import Oracle
 from shockwave.protocol.files import atomic_writer
 
@@ -92,9 +93,9 @@ def _facts(runs: Sequence[Run], aggregates: Sequence[Mapping[str, Any]] | None) 
     summary, history = runs[0]
     settings = history.settings
     facts = [
-        (f"{summary['jobs']:,}", "jobs"),
-        (f"{history.gpus:,}", "GPUs"),
-        (f"{len(history.nodes):,}", "nodes"),
+        _count(summary["jobs"], "job"),
+        _count(history.gpus, "GPU"),
+        _count(len(history.nodes), "node"),
         (duration(settings.round_seconds), "round"),
         (duration(settings.restart_seconds), "restart"),
         (str(settings.seed), "seed")
@@ -106,6 +107,11 @@ def _facts(runs: Sequence[Run], aggregates: Sequence[Mapping[str, Any]] | None) 
         facts.insert(3, (duration(bound), "makespan lower bound"))
     items = "".join(f"<li><b>{escape(value)}</b>{escape(name)}</li>" for value, name in facts)
     return f'<ul class="facts">{items}</ul>'
+
+
+def _count(number: int, thing: str) -> tuple[str, str]:
+    value, _, name = count_of(number, thing).partition(" ")
+    return value, name
 
 
 def _chips(names: Sequence[str]) -> str:
