@@ -130,6 +130,9 @@ class Intake:
                 self._node_down(NodeDown(now, name))
         for node in nodes:
             self._node_up(NodeUp(now, node))
+        for node, down in self._executor.unusable(now):
+            if node.id not in self._state.nodes:  # so that people see why it is not used
+                self._log.emit(NodeUp(now, node), down)
 
     def _node_up(self, event: NodeUp) -> None:
         status = self._state.nodes.get(event.node.id)

@@ -27,6 +27,7 @@ from shockwave.plan.rollout import OVERHEAD_ROUNDS, Outcome, roll
 from shockwave.plan.stance import STANCES, Index, IndexSettings, Singles, Stance, Worth
 from shockwave.policies.base import Decision, Policy
 from shockwave.policies.fill import fill, largest_first
+from shockwave.policies.option_market import MarketSettings, OptionMarket
 from shockwave.predict.base import Forecast
 
 
@@ -47,6 +48,7 @@ class Settings:
     prices: Prices = field(default_factory=Prices)
     reservations: ReservationRules = field(default_factory=ReservationRules)
     stances: tuple[Stance, ...] = STANCES
+    market: MarketSettings = field(default_factory=MarketSettings)  # where jobs have a choice
 
 
 class Shockwave(Policy):
@@ -58,6 +60,7 @@ class Shockwave(Policy):
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
         self._outlook = Outlook(self.settings.outlook, self.settings.reservations)
+        self._market = OptionMarket(self.settings.market)
         self._stance = 0
         self._promises = Promises()
         self._decisions = 0
@@ -67,6 +70,8 @@ class Shockwave(Policy):
         self._chosen = self._present  # of these, those that ran
 
     def decide(self, view: View, forecast: Forecast) -> Decision:
+        if view.options is not None:
+            return self._market.decide(view, view.options)
         calm = int(view.gpus.sum()) <= view.gpus_total
         self._decisions += 1
         if calm and self._decisions % self.settings.look_every:

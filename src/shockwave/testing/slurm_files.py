@@ -26,6 +26,11 @@ def release() -> tuple[int, int]:
     return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
 
 
+def host_name() -> str:
+    """Of this machine, as Slurm wants it."""
+    return socket.gethostname().split(".")[0]
+
+
 @dataclass(frozen=True)
 class SlurmFiles:
     """Everything of one cluster. ``settings`` replace those of the same name here."""
@@ -59,8 +64,11 @@ class SlurmFiles:
             f"--seed-file={self.folder}/munged.seed",
         ]
 
-    def make(self, port: int) -> None:
-        """Afresh. The controller listens on ``port``, the nodes on those that follow."""
+    def make(self, port: int, more: Mapping[str, object]) -> None:
+        """Afresh, with ``more`` settings.
+
+        The controller listens on ``port``, the nodes on those that follow.
+        """
         longest = self.folder / "spool" / f"n{self.nodes}" / f"n{self.nodes}_9999999.9"
         if len(os.fsencode(longest)) > _LONGEST_SOCKET:
             raise ExecutorError(f"{self.folder}: too long a path for the sockets in it")
@@ -76,7 +84,7 @@ class SlurmFiles:
         for number in range(self.gpus):  # plain files would do, but then no job is told of them
             device = self.folder / "gpus" / f"gpu{number}"
             os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, 3))  # another /dev/null
-        self.configuration.write_text(self._slurm_conf(port))
+        self.configuration.write_text(self._slurm_conf(port, more))
         plugin = "disabled" if release() >= (23, 11) else "cgroup/v1"
         (self.folder / "cgroup.conf").write_text(f"CgroupPlugin={plugin}\n")
         devices = f"{self.folder}/gpus/gpu[0-{self.gpus - 1}]"
@@ -114,8 +122,8 @@ class SlurmFiles:
             for number, (name, kind) in enumerate(self._kinds, start=1)
         )
 
-    def _slurm_conf(self, port: int) -> str:
-        host = socket.gethostname().split(".")[0]
+    def _slurm_conf(self, port: int, more: Mapping[str, object]) -> str:
+        host = host_name()
         settings = {
             "ClusterName": "test",
             "SlurmctldHost": f"{host}(127.0.0.1)",
@@ -153,6 +161,7 @@ class SlurmFiles:
             "batch_sched_delay=0",
             "NodeName": self._node_lines(host, port),
             "PartitionName": "gpus Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
+            **more,
             **self.settings,
         }
         return "".join(f"{name}={value}\n" for name, value in settings.items())

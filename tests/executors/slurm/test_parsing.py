@@ -77,9 +77,9 @@ def test_states_of_nodes(state: str, health: Health) -> None:
 
 def test_jobs_and_comments_that_hold_anything() -> None:
     text = (
-        "12|RUNNING|None|100|gres:gpu:2|n[0-1,3]|shockwave/0a1b/job%2F1/3\n"
-        "13|PENDING|Resources|100|gres/gpu:v100:4||a|b\nand a second line\n"
-        "14|COMPLETED|None|0|N/A|n2|(null)\n"
+        "12|0|RUNNING|None|100|gres:gpu:2|n[0-1,3]|shockwave/0a1b/job%2F1/3\n"
+        "13|1000|PENDING|Resources|100|gres/gpu:v100:4||a|b\nand a second line\n"
+        "14|1000|COMPLETED|None|0|N/A|n2|(null)\n"
     )
     running, pending, ended = read_jobs(text)
     assert running.nodes == ("n0", "n1", "n3")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -70,8 +71,16 @@ def _by_name(records: Sequence[dict[str, Any]]) -> dict[str, SeenNode]:
         nodes[name] = SeenNode(
             Node(name, record["gpus"], record["gpu_type"] or UNKNOWN_KIND),
             record["address"],
+            Health.UP if record["leaves_by"] is None else Health.WITHHELD,
+            reason="" if record["leaves_by"] is None else _leaving(record["leaves_by"]),
             occupied=record["foreign"],
             settled=record["settled"],
             incarnation=ray_id,
         )
     return nodes
+
+
+def _leaving(by: int) -> str:
+    """``by`` is in unix milliseconds, 0 for no limit."""
+    limit = f" and ends by {time.strftime('%H:%M:%S', time.localtime(by / 1000.0))}" if by else ""
+    return f"Ray drains it{limit}"

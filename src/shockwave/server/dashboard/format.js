@@ -3,7 +3,7 @@
 /** Seconds: "45 s", "1 h 30 m". */
 export function duration(seconds) {
   if (!Number.isFinite(seconds)) return "–";
-  if (seconds > 0 && seconds < 1) return `${seconds.toPrecision(2)} s`;
+  if (seconds > 0 && seconds < 1) return `${Math.max(1, Math.round(1000 * seconds))} ms`;
   if (seconds < 10 && seconds % 1) return `${seconds.toFixed(1)} s`;
   let left = Math.round(seconds);
   const parts = [];

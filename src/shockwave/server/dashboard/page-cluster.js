@@ -68,9 +68,9 @@ function lastDay(refresh, gpus) {
 function types(nodes, refresh) {
   const byType = Map.groupBy(nodes, (node) => node.gpu_type || "gpu");
   const held = holders();
-  const present_ = [...new Set([...held.values()].flatMap((slots) => [...slots.values()]))];
-  const tenants = [...new Set(present_.map((job) => job.tenant))].toSorted();
-  const owners = [...new Set(present_.map((job) => job.owner))].toSorted();
+  const running = [...held.values()].flatMap((slots) => [...slots.values()]);
+  const tenants = [...new Set(running.map((job) => job.tenant))].toSorted();
+  const owners = [...new Set(running.map((job) => job.owner))].toSorted();
   const [what, names, of] = tenants.length > 1 || owners.length <= 1
     ? ["tenant", tenants, (job) => job.tenant] : ["owner", owners, (job) => job.owner];
   const colour = colours(names);
@@ -94,12 +94,14 @@ function nodeCard(node, slots, colour, dense, refresh) {
     const job = slots.get(slot);
     if (job) {
       const joined = slot > 0 && slots.get(slot - 1) === job;
+      let span = 1;
+      while (slots.get(slot + span) === job) span++;
       const name = dense ? "" : job.name && job.name !== job.id ? job.name : job.owner || job.id;
       cells.push(h("li", { class: joined ? "joined" : null },
         h("a", {
           class: `gpu held ${colour(job)}`, href: `/jobs/${job.id}`, onpointermove: (event) => tellJob(event, job), onpointerleave: hideTip,
           "aria-label": `GPU ${slot}: ${jobName(job)}${job.owner ? ` of ${job.owner}` : ""}`,
-        }, name && !joined ? h("span", null, name) : null)));
+        }, name && !joined ? h("span", { style: { "--span": span } }, name) : null)));
       continue;
     }
     let [kind, said] = ["free", "free"];
