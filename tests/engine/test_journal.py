@@ -22,6 +22,7 @@ from shockwave.model.errors import JournalError
 from shockwave.model.event_records import from_record, to_record
 from shockwave.model.events import Event, JobSubmitted, Progressed, RunEnded
 from shockwave.model.job import Adaptation, JobSpec, Preemptible
+from shockwave.model.tenants import Tenant
 from shockwave.policies.fifo import Fifo
 from shockwave.predict.reactive import Reactive
 from shockwave.testing.workloads import random_jobs
@@ -59,6 +60,13 @@ FIELDS: dict[str, st.SearchStrategy[object]] = {
     "Node": nodes,
     "tuple[Node, ...]": st.lists(nodes).map(tuple),
     "JobSpec": specs,
+    "Tenant": st.builds(
+        Tenant,
+        st.text(min_size=1),
+        weight=st.floats(0.1, 10.0),
+        most=st.none() | st.integers(0, 9),
+        by_person=st.booleans(),
+    ),
     "Placement": placements,
     "StopReason": st.sampled_from(model_events.StopReason),
     "Starts": st.sampled_from(model_events.Starts),

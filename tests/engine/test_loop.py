@@ -53,7 +53,7 @@ def test_all_nodes_down_for_ever_is_a_dead_end() -> None:
 def test_a_cluster_that_shrank_below_a_gang_is_a_dead_end_after_the_others_ran() -> None:
     jobs = [make_job("wide", (32, 9, 50.0), gpus=8), make_job("small", (32, 3, 50.0))]
     run = Run(jobs, cluster=Cluster.uniform(8), faults=[NodeFailure(50.0, "n1")])
-    with pytest.raises(StuckError, match=r"1 jobs wait .* wide \(8 GPUs\); 4 GPUs are up"):
+    with pytest.raises(StuckError, match=r"1 job waiting .* wide \(8 GPUs\); 4 GPUs up"):
         run.go()
     assert run.finishes == {"small": pytest.approx(100 + 10 + 150)}
 

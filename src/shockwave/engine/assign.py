@@ -11,10 +11,11 @@ applied, and not before.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from shockwave.engine.accounts import Endowed
 from shockwave.engine.executor import Executor
 from shockwave.engine.placement import Placer
 from shockwave.engine.state import SchedulerState
@@ -228,6 +229,27 @@ def with_those_that_must_stay(view: View, decision: Decision, run: Ints, staying
             kept.append(position)
             room -= int(view.gpus[position])
     return np.concatenate([staying, np.array(kept, dtype=np.int64)])
+
+
+def handed_out(
+    view: View, decision: Decision, run: Ints, staying: Ints, endowed: Endowed
+) -> tuple[Decision, Ints]:
+    """The decision and its jobs, as far as their tenants may have them.
+
+    Between rounds whoever runs goes on. What a tenant may not have goes to the next in the
+    policy's order.
+    """
+    first = np.flatnonzero(view.running) if view.between_rounds else staying
+    order = np.concatenate([run, _not_chosen(run, view, decision)])
+    handed = endowed.hand_out(order, first)
+    changed = replace(
+        decision,
+        run=handed.run,
+        stable=False,
+        backfill=endowed.may_fill_up(decision.backfill, handed.run),
+        kept_back=lambda position: endowed.reason(handed, position),
+    )
+    return changed, handed.run
 
 
 def _not_chosen(run: Ints, view: View, decision: Decision) -> Ints:

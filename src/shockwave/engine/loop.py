@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from shockwave.engine.assign import Assigner, Orders, with_those_that_must_stay
+from shockwave.engine.accounts import Endowed
+from shockwave.engine.assign import Assigner, Orders, handed_out, with_those_that_must_stay
 from shockwave.engine.clock import Clock, VirtualClock
 from shockwave.engine.executor import Executor, Known, Launch
 from shockwave.engine.feed import Feed
@@ -179,9 +180,9 @@ class RoundLoop:
         eligible, doubtful = self._eligible_jobs()
         if len(eligible) == 0 or self.state.placer.gpus == 0:
             return self._skip_idle()
-        view = self._observe(eligible)
+        view, endowed = self._observe(eligible)
         forecast = self.predictor.forecast(view)
-        decision, chosen, seconds = self._decide(view, forecast)
+        decision, chosen, seconds = self._decide(view, forecast, endowed)
         orders = self._assigner.assign(chosen, view, decision, doubtful)
         if not orders.complete:
             self._last = None  # whoever found no room is decided on again
@@ -214,9 +215,9 @@ class RoundLoop:
         waiting = either[~np.isin(either, list(self.state.placer.held()))]
         if len(waiting) == 0 or int(table.gpus[table.rows(waiting)].min()) > room:
             return
-        view = self._observe(eligible)
+        view, endowed = self._observe(eligible)
         forecast = self.predictor.forecast(view)
-        decision, chosen, _ = self._decide(view, forecast)
+        decision, chosen, _ = self._decide(view, forecast, endowed)
         self._last = None  # the next round is decided on its own
         orders = self._assigner.fill(chosen, view, decision, doubtful)
         self._record_orders(orders)
@@ -239,12 +240,15 @@ class RoundLoop:
         if not self.state.table.any_failed_start:
             return eligible, eligible[:0]
         doubtful = self.state.doubtful(eligible)
+        if self.state.accounts.tenants:  # limits hold for whoever is decided on
+            doubtful &= ~self.state.accounts.limited(self.state.table, eligible)
         if not doubtful.any() or doubtful.all():
             return eligible, eligible[:0]
         return eligible[~doubtful], eligible[doubtful]
 
-    def _observe(self, eligible: Ints) -> View:
-        return self.state.table.view(
+    def _observe(self, eligible: Ints) -> tuple[View, Endowed | None]:
+        """What a policy may see, and what tenants may have where there are several."""
+        view = self.state.table.view(
             eligible,
             now=self.now,
             round_index=self.round,  # between rounds the coming one
@@ -254,6 +258,8 @@ class RoundLoop:
             changed=self._changed,
             between_rounds=self.now < self.rounds.start(self.round),
         )
+        endowed = self.state.accounts.endow(view, self.state.table)
+        return (view if endowed is None else endowed.view), endowed
 
     @property
     def _changed(self) -> bool:
@@ -262,7 +268,9 @@ class RoundLoop:
 
     # 3. and 4. Predict and decide.
 
-    def _decide(self, view: View, forecast: Forecast) -> tuple[Decision, Ints, float]:
+    def _decide(
+        self, view: View, forecast: Forecast, endowed: Endowed | None
+    ) -> tuple[Decision, Ints, float]:
         if self._last is not None and not self._changed and self._last[1].stable:
             return self._last[1], self._last[0], 0.0
         staying = np.flatnonzero(view.must_stay)  # a policy might write into its view
@@ -270,6 +278,8 @@ class RoundLoop:
         decision = self.policy.decide(view, forecast)
         seconds = self.timer() - start
         run = with_those_that_must_stay(view, decision, self._checked(view, decision.run), staying)
+        if endowed is not None:
+            decision, run = handed_out(view, decision, run, staying, endowed)
         for observer in self.observers:
             observer(view, forecast, decision)
         chosen = view.handle[run]

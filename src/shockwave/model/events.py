@@ -17,6 +17,7 @@ import numpy as np
 
 from shockwave.model.cluster import Node
 from shockwave.model.job import JobSpec
+from shockwave.model.tenants import Tenant
 from shockwave.model.view import Bools, Floats, Ints
 
 # A gang's GPUs: (node id, slots on that node) for every node it spans.
@@ -345,6 +346,16 @@ class NodeResumed:
 
 
 @dataclass(frozen=True, slots=True)
+class TenantChanged:
+    """An operator, or the configuration where ``by`` is empty, says what a tenant was promised."""
+
+    kind: ClassVar[str] = "tenant-changed"
+    time: float
+    tenant: Tenant
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class RoundDecided:
     """A decision was taken, and holds for ``rounds`` rounds from ``round`` on.
 
@@ -403,6 +414,7 @@ Event = (
     | NodeOccupied
     | NodeDrained
     | NodeResumed
+    | TenantChanged
     | RoundDecided
     | RunEnded
 )
@@ -417,6 +429,7 @@ Request = (
     | RequeueRequested
     | NodeDrained
     | NodeResumed
+    | TenantChanged
 )
 
 

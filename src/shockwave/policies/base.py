@@ -33,6 +33,8 @@ class Decision:
     priority: Floats | None = None  # [job] what the order came from, larger runs first
     backfill: Bools | None = None  # [job] who may use GPUs that are left over; None: everybody
     explain: Callable[[], Explanation] | None = None  # called only when somebody asks
+    # Of a position, why its tenant keeps the job waiting; None if it does not.
+    kept_back: Callable[[int], str | None] | None = None
 
     @cached_property
     def explanation(self) -> Explanation | None:
