@@ -18,8 +18,8 @@ in_ci = pytest.mark.skipif(os.environ.get("CI") != "true", reason="only CI must 
 @in_ci
 @pytest.mark.parametrize(
     "module",
-    ["accelerate", "fastapi", "highspy", "lightning", "playwright", "psycopg", "schemathesis",
-     "ray", "torch", "transformers"],
+    ["accelerate", "axe_playwright_python", "fastapi", "highspy", "lightning", "playwright",
+     "psycopg", "schemathesis", "ray", "torch", "transformers"],
 )  # fmt: skip
 def test_the_library_is_installed(module: str) -> None:
     assert importlib.util.find_spec(module) is not None

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from tests.engine.runs import Recorder, Run, Scripted, make_job
 
-from shockwave.engine.assign import Assigner, Orders
+from shockwave.engine.assign import Assigner
+from shockwave.engine.chosen import Chosen
 from shockwave.engine.executor import Launch
+from shockwave.engine.orders import Orders
 from shockwave.executors.faults import NodeFailure, NodeOccupation, NodeRecovery
 from shockwave.executors.simulated import SimulatedExecutor
 from shockwave.executors.simulation import by_arrival
@@ -370,7 +372,7 @@ def test_no_gpu_idles_for_want_of_a_gang_that_cannot_be_placed(
     gaps: list[float] = []
 
     def assign(
-        self: Assigner, chosen: Ints, view: View, decision: Decision, doubtful: Ints
+        self: Assigner, chosen: Chosen, view: View, decision: Decision, doubtful: Ints
     ) -> Orders:
         orders = unwatched(self, chosen, view, decision, doubtful)
         if not orders.complete:

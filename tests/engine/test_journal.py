@@ -22,6 +22,7 @@ from shockwave.model.errors import JournalError
 from shockwave.model.event_records import from_record, to_record
 from shockwave.model.events import Event, JobSubmitted, Progressed, RunEnded
 from shockwave.model.job import Adaptation, JobSpec, Preemptible
+from shockwave.model.options import Option
 from shockwave.model.tenants import Tenant
 from shockwave.policies.fifo import Fifo
 from shockwave.predict.reactive import Reactive
@@ -33,6 +34,7 @@ maybe = st.none() | st.floats(allow_nan=False)
 counts = st.integers(0, 10**9)
 nodes = st.builds(Node, st.text(), st.integers(1, 16), st.text())
 placements = st.lists(st.tuples(st.text(), st.lists(counts).map(tuple))).map(tuple)
+timed_options = st.lists(st.tuples(st.text(), st.integers(1, 64), seconds), max_size=3).map(tuple)
 specs = st.builds(
     JobSpec,
     id=st.text(),
@@ -47,6 +49,11 @@ specs = st.builds(
     weight=st.floats(1e-3, 1e3),
     name=st.text(),
     preemptible=st.sampled_from(Preemptible),
+    gpu_counts=st.lists(st.integers(1, 64), max_size=3).map(tuple),
+    gpu_types=st.lists(st.text(), max_size=3).map(tuple),
+    preferred_type=st.text(),
+    gpu_memory_gb=st.none() | st.floats(1, 200),
+    option_seconds=timed_options,
 )
 ints = st.lists(counts, max_size=4).map(lambda values: np.array(values, dtype=np.int64))
 floats = st.lists(seconds | st.just(math.nan), max_size=4).map(np.array)
@@ -68,6 +75,8 @@ FIELDS: dict[str, st.SearchStrategy[object]] = {
         by_person=st.booleans(),
     ),
     "Placement": placements,
+    "Option | None": st.none() | st.builds(Option, st.text(), st.integers(1, 64)),
+    "tuple[tuple[str, int, float], ...]": timed_options,
     "StopReason": st.sampled_from(model_events.StopReason),
     "Starts": st.sampled_from(model_events.Starts),
     "Ints": ints,

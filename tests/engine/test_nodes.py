@@ -55,6 +55,9 @@ class Telling(Executor):
     def nodes(self) -> tuple[Node, ...] | None:
         return self.has
 
+    def unusable(self, now: float) -> list[tuple[Node, NodeDown]]:
+        return [(B, NodeDown(now, B.id, "new fans", withheld=True))]
+
 
 class Nodes:
     """What the journal gets of what both say, and which nodes may be used then."""
@@ -96,6 +99,18 @@ def test_what_is_known_already_is_no_news() -> None:
     assert nodes.hear(NodeOccupied(1.0, "a", 0)) == []
     assert nodes.hear(NodeOccupied(1.0, "a", 3)) == [NodeOccupied(1.0, "a", 3)]
     assert nodes.hear(NodeOccupied(2.0, "a", 3)) == []
+
+
+def test_a_node_that_is_out_of_use_at_the_first_look_is_listed_once() -> None:
+    nodes = Nodes()
+    nodes.backend.has = (A,)
+    out_of_use = [NodeUp(0.0, B), NodeDown(0.0, "b", "new fans", withheld=True)]
+    nodes.intake.fit_nodes(0.0)
+    nodes._written()
+    assert nodes.journal.events == [NodeUp(0.0, A), *out_of_use]
+    assert nodes.placer_nodes == {"a": (4, 0)}
+    nodes.intake.fit_nodes(1.0)  # as after a restart of the scheduler
+    assert len(nodes.journal.events) == 3
 
 
 def test_a_node_with_another_number_of_gpus_went_down_in_between() -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from shockwave.executors import live
 from shockwave.executors.ray import executor
+from shockwave.executors.ray.options import RaySiteOptions
 from shockwave.model.command import Command
 from shockwave.model.errors import InputError
 from shockwave.testing.ray_cluster import isolated, why_ray_cannot_run
@@ -72,6 +73,12 @@ def test_without_ray_it_says_what_to_install(
     )
     with pytest.raises(InputError, match=r"pip install 'shockwave-scheduler\[ray\]'"):
         live.create("ray", site)
+
+
+def test_the_address_of_a_remote_client_is_refused_with_the_way_out() -> None:
+    with pytest.raises(ValueError, match=r"lose their gangs.*HOST:PORT of its head"):
+        RaySiteOptions(address="ray://head:10001")
+    assert RaySiteOptions(address="head:6379").address == "head:6379"
 
 
 def _text(output: bytes | None) -> str:

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.server.scripted import eventually
 
 from shockwave.server.auth import PEER_UID
-from shockwave.server.listener import Listener
+from shockwave.server.listener import Listener, url_of
 
 
 def local_client(app: FastAPI, token: str | None = None) -> TestClient:
@@ -32,17 +32,17 @@ def local_client(app: FastAPI, token: str | None = None) -> TestClient:
 
 
 @contextmanager
-def listening(app: FastAPI) -> Iterator[str]:
-    """The application on a free port of this machine; yields its URL."""
+def listening(app: FastAPI, at: socket.socket | None = None) -> Iterator[str]:
+    """The application on a free port of this machine, or elsewhere; yields its URL."""
     _without_tokens_as_over_the_unix_socket(app)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    with at or socket.create_server(("127.0.0.1", 0)) as listener:
         server = Listener(app)
+        url = url_of(listener) if at is None else ""
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
             eventually(lambda: server.started)
-            yield f"http://127.0.0.1:{port}"
+            yield url
         finally:
             server.should_exit = True
             thread.join()

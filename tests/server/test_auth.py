@@ -27,6 +27,8 @@ ASKED = [
     ("GET", "/api/v1/nodes"), ("POST", "/api/v1/nodes/node-0/drain"),
     ("POST", "/api/v1/nodes/node-0/resume"), ("GET", "/api/v1/tenants"),
     ("GET", "/api/v1/events?follow=false"), ("GET", "/metrics"),
+    ("GET", "/api/v1/present?follow=false"), ("GET", "/api/v1/jobs/{job}/story"),
+    ("GET", "/api/v1/plan/futures"), ("GET", "/api/v1/days/last"),
 ]  # fmt: skip
 OWN = {("GET", "/api/v1/jobs/{job}"), ("POST", "/api/v1/jobs/{job}/reports")}
 

@@ -9,6 +9,7 @@ from shockwave.cli.console import HELP
 from shockwave.cli.jobs import logs, status, why
 from shockwave.cli.metrics import metrics
 from shockwave.cli.nodes import drain, nodes
+from shockwave.cli.open import open_
 from shockwave.cli.queue import queue
 from shockwave.cli.run import run
 from shockwave.cli.shell import attach, shell
@@ -26,6 +27,7 @@ def register(app: typer.Typer) -> None:
     app.command(cls=LikeSubmitCommand)(run)
     app.command(cls=LikeSubmitCommand)(shell)
     app.command("set")(set_)
+    app.command("open")(open_)
     looks = (queue, status, why, logs, metrics, wait, attach, nodes)
     for command in (*looks, cancel, hold, release, requeue, drain):
         app.command()(command)

@@ -48,6 +48,7 @@ class Run:
     journal: Path | None = None  # where to write its events
     window: Window | None = None  # whose jobs count
     starts: Starts = Starts.ROUNDS
+    speeds: Path | None = None  # of jobs that bring none
 
 
 @dataclass(frozen=True)
@@ -62,14 +63,14 @@ class RunResult:
 OnProgress = Callable[[int, int], None]
 
 
-def load_jobs(trace: str, seed: int) -> list[TraceJob]:
+def load_jobs(trace: str, seed: int, speeds: Path | None = None) -> list[TraceJob]:
     """The jobs of a file, or of a recipe drawn with ``seed``. Read once per process."""
-    return _load(trace, seed if is_recipe(trace) else None)
+    return _load(trace, seed if is_recipe(trace) else None, speeds)
 
 
 @lru_cache(maxsize=32)
-def _load(trace: str, seed: int | None) -> list[TraceJob]:
-    return load(trace, seed=seed)
+def _load(trace: str, seed: int | None, speeds: Path | None) -> list[TraceJob]:
+    return load(trace, seed=seed, profiles=speeds)
 
 
 def execute(
@@ -79,7 +80,7 @@ def execute(
     observers: Sequence[Observer] = (),
 ) -> RunResult:
     """Simulate and measure one run."""
-    jobs = load_jobs(run.trace, run.seed)
+    jobs = load_jobs(run.trace, run.seed, run.speeds)
     start = time.perf_counter()
     policy = policies.create(run.policy, seed=run.seed, solver=run.solver)
     predictor = predictors.create(run.predictor or policy.predictor, truth=TraceTruth(jobs))
@@ -108,7 +109,7 @@ def execute_all(
     runs: Sequence[Run], workers: int | None, on_progress: OnProgress
 ) -> list[RunResult]:
     """All runs, in order; in this process where others would not pay off."""
-    work = sum(len(load_jobs(run.trace, run.seed)) for run in runs)
+    work = sum(len(load_jobs(run.trace, run.seed, run.speeds)) for run in runs)
     if workers is None:
         workers = 1 if work < _WORTH_A_PROCESS else os.cpu_count() or 1
     if min(workers, len(runs)) == 1:

@@ -70,14 +70,16 @@ def _listen(settings: ServeConfig, people: People, stack: ExitStack) -> list[soc
                 place="--port",
                 value=settings.port,
                 hint="Make one: shockwave token --user NAME, or set SHOCKWAVE_TOKEN; "
-                "without --port only the Unix socket is open",
+                "without --port only the Unix socket is open until somebody says shockwave open",
             )
         listening.append(stack.enter_context(tcp_socket(settings.host, settings.port)))
     return listening
 
 
 def _say_where(settings: ServeConfig, people: People, listening: list[socket.socket]) -> None:
-    places = [f"unix:{settings.socket_path}", *(_url(settings.host, tcp) for tcp in listening[1:])]
+    from shockwave.server.listener import url_of
+
+    places = [f"unix:{settings.socket_path}", *map(url_of, listening[1:])]
     whom = "their owners" if people.as_owner else people.server_user
     console.print(
         f"Shockwave listens on {' and '.join(places)}, state in {settings.state_dir}, "
@@ -85,11 +87,6 @@ def _say_where(settings: ServeConfig, people: People, listening: list[socket.soc
         soft_wrap=True,
         markup=False,
     )
-
-
-def _url(host: str, listening: socket.socket) -> str:
-    shown = f"[{host}]" if ":" in host else host
-    return f"http://{shown}:{listening.getsockname()[1]}"
 
 
 def _expect_signals() -> None:

@@ -53,12 +53,12 @@ class Endowed:
     purses: Mapping[int, Purse]
     person: Ints
 
-    def hand_out(self, order: Ints, first: Ints) -> Handed:
+    def hand_out(self, order: Ints, first: Ints, gpus: Ints) -> Handed:
         view = self.view
         return handed_out(
             order,
             first=first,
-            gpus=view.gpus,
+            gpus=gpus,
             tenant=view.tenant,
             person=self.person,
             running=view.running,

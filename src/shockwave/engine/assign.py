@@ -11,40 +11,18 @@ applied, and not before.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-
 import numpy as np
 
-from shockwave.engine.accounts import Endowed
+from shockwave.engine.assign_options import OptionAssigner
+from shockwave.engine.chosen import Chosen, not_chosen
 from shockwave.engine.executor import Executor
+from shockwave.engine.orders import MOST_TRIED, Orders, in_the_way
 from shockwave.engine.placement import Placer
 from shockwave.engine.state import SchedulerState
 from shockwave.engine.table import RUNNING
 from shockwave.model.events import Placement
 from shockwave.model.view import Ints, View
 from shockwave.policies.base import Decision
-from shockwave.policies.fill import largest_first
-
-_MOST_TRIED = 1000  # jobs to fill gaps with, however many wait
-
-
-def _nobody() -> Ints:
-    return np.empty(0, dtype=np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class Orders:
-    """Handles. ``complete`` if everybody who was chosen runs."""
-
-    stopped: Ints = field(default_factory=_nobody)
-    placements: dict[int, Placement] = field(default_factory=dict)  # of those that start
-    continuing: Ints = field(default_factory=_nobody)
-    complete: bool = True
-
-    @property
-    def running(self) -> Ints:
-        started = np.fromiter(self.placements, dtype=np.int64, count=len(self.placements))
-        return np.concatenate([self.continuing, started])
 
 
 class Assigner:
@@ -54,20 +32,33 @@ class Assigner:
         self._state = state
         self._executor = executor
         self._cannot_fit: set[int] = set()
+        self._with_options = OptionAssigner(state, executor)
 
     def that_could_fit(self, handles: Ints) -> Ints:
         """Without the gangs that did not fit and still could not."""
+        table = self._state.table
+        if table.options is not None:
+            handles = handles[table.options.that_could_run(table.rows(handles))]
         if not self._cannot_fit:
             return handles
         waiting = self._cannot_fit.intersection(handles.tolist())
         self._cannot_fit = {handle for handle in waiting if not self._could_fit(handle)}
         return np.asarray(handles[~np.isin(handles, list(self._cannot_fit))])
 
-    def assign(self, chosen: Ints, view: View, decision: Decision, doubtful: Ints) -> Orders:
+    def assign(self, choice: Chosen, view: View, decision: Decision, doubtful: Ints) -> Orders:
         """Orders for a round: exactly the chosen jobs run, as far as their nodes allow.
 
         The ``doubtful``, which the policy was not asked about, get what is left over.
         """
+        chosen = choice.handles
+        if view.options is not None:
+            orders = self._with_options.assign(
+                choice.wanted, self._left_over_to(choice, view, decision), doubtful.tolist()
+            )
+            if not orders.complete:
+                idle = set(choice.wanted).difference(orders.running.tolist())
+                self._cannot_fit |= {handle for handle in idle if not self._could_fit(handle)}
+            return orders
         stopped, started, continuing = self._diff(chosen)
         if len(stopped) == 0 and len(started) == 0 and len(doubtful) == 0:
             return Orders(continuing=continuing)
@@ -94,8 +85,12 @@ class Assigner:
             complete=False,
         )
 
-    def fill(self, chosen: Ints, view: View, decision: Decision, doubtful: Ints) -> Orders:
+    def fill(self, choice: Chosen, view: View, decision: Decision, doubtful: Ints) -> Orders:
         """Orders between rounds: whoever runs goes on, and free GPUs are used."""
+        chosen = choice.handles
+        if view.options is not None:
+            others = [*self._left_over_to(choice, view, decision), *doubtful.tolist()]
+            return self._with_options.fill(choice.wanted, others)
         running = self._state.running()
         waiting = chosen[~np.isin(chosen, running)].tolist()
         others = [*_others(chosen, view, decision), *doubtful.tolist()]
@@ -103,6 +98,10 @@ class Assigner:
         draft = _Draft(self._state, self._executor)
         draft.fill_up([*waiting, *(handle for handle in others if handle not in holders)], {})
         return Orders(placements=draft.placements, continuing=running)
+
+    def _left_over_to(self, choice: Chosen, view: View, decision: Decision) -> list[int]:
+        """Who may have what is left over. A policy that chooses options has said it all."""
+        return [] if choice.options is not None else _others(choice.handles, view, decision)
 
     def _diff(self, chosen: Ints) -> tuple[Ints, Ints, Ints]:
         """Who stops, who starts, who goes on."""
@@ -119,7 +118,10 @@ class Assigner:
     def _could_fit(self, handle: int) -> bool:
         spec = self._state.table.spec(handle)
         allowed = self._executor.nodes_for(spec)
-        return allowed is None or self._state.placer.capacity(allowed) >= spec.gpus
+        if allowed is None:
+            return True
+        least = min((spec.gpus, *spec.gpu_counts))
+        return self._state.placer.capacity(allowed) >= least
 
 
 class _Draft:
@@ -154,9 +156,10 @@ class _Draft:
         left: list[int] = []
         for handle in unplaced:
             likes_less = chosen[: chosen.index(handle) : -1]
-            leaving = self._in_the_way(
-                handle, [other for other in likes_less if other in may_leave]
-            )
+            spec = self._table.spec(handle)
+            liked_less = [other for other in likes_less if other in may_leave]
+            nodes = self._executor.nodes_for(spec)
+            leaving = in_the_way(self._placer, spec.gpus, nodes, liked_less)
             held = self.release(leaving)
             if leaving and self.place([handle]):
                 may_leave -= held.keys()
@@ -166,27 +169,6 @@ class _Draft:
                     self._placer.claim(other, placement)
         return np.array(left, dtype=np.int64)
 
-    def _in_the_way(self, handle: int, least_liked_first: list[int]) -> list[int]:
-        """No more of these than have to leave; none if all of them were not enough."""
-        spec = self._table.spec(handle)
-        nodes = self._executor.nodes_for(spec)
-        missing = spec.gpus - self._placer.room(nodes)
-        gains: dict[int, int] = {}
-        for other in least_liked_first:
-            if missing <= 0:
-                break
-            parts = self._placer.placement(other)
-            slots = [s for node, s in parts if nodes is None or node in nodes]
-            if slots:
-                gains[other] = sum(map(len, slots))
-                missing -= gains[other]
-        if missing > 0:
-            return []
-        for other in sorted(gains, key=gains.__getitem__):
-            if missing + gains[other] <= 0:
-                missing += gains.pop(other)
-        return list(gains)
-
     def fill_up(self, candidates: list[int], held: dict[int, Placement]) -> Ints:
         """Starts candidates on what is free; returns those that keep what they ``held``.
 
@@ -194,7 +176,7 @@ class _Draft:
         """
         kept: list[int] = []
         room = self._placer.room()
-        for handle in candidates[:_MOST_TRIED]:
+        for handle in candidates[:MOST_TRIED]:
             if room == 0:
                 break
             if self._table.spec(handle).gpus > room:
@@ -210,53 +192,5 @@ class _Draft:
 def _others(chosen: Ints, view: View, decision: Decision) -> list[int]:
     """Handles of those who were not chosen."""
     run = np.flatnonzero(np.isin(view.handle, chosen))
-    handles: list[int] = view.handle[_not_chosen(run, view, decision)].tolist()
+    handles: list[int] = view.handle[not_chosen(run, view, decision)].tolist()
     return handles
-
-
-def with_those_that_must_stay(view: View, decision: Decision, run: Ints, staying: Ints) -> Ints:
-    """Jobs that would lose their work stay first; then whoever was chosen and still fits.
-
-    Positions in the view. What is left over goes to others, in the policy's order.
-    """
-    if np.isin(staying, run).all():
-        return run
-    room = view.gpus_total - int(view.gpus[staying].sum())
-    after = np.concatenate([run, _not_chosen(run, view, decision)])
-    kept = []
-    for position in after[~np.isin(after, staying)].tolist():
-        if view.gpus[position] <= room:
-            kept.append(position)
-            room -= int(view.gpus[position])
-    return np.concatenate([staying, np.array(kept, dtype=np.int64)])
-
-
-def handed_out(
-    view: View, decision: Decision, run: Ints, staying: Ints, endowed: Endowed
-) -> tuple[Decision, Ints]:
-    """The decision and its jobs, as far as their tenants may have them.
-
-    Between rounds whoever runs goes on. What a tenant may not have goes to the next in the
-    policy's order.
-    """
-    first = np.flatnonzero(view.running) if view.between_rounds else staying
-    order = np.concatenate([run, _not_chosen(run, view, decision)])
-    handed = endowed.hand_out(order, first)
-    changed = replace(
-        decision,
-        run=handed.run,
-        stable=False,
-        backfill=endowed.may_fill_up(decision.backfill, handed.run),
-        kept_back=lambda position: endowed.reason(handed, position),
-    )
-    return changed, handed.run
-
-
-def _not_chosen(run: Ints, view: View, decision: Decision) -> Ints:
-    """Who was not chosen but may be used to fill up, in the policy's order of preference."""
-    positions = (
-        np.arange(len(view)) if decision.priority is None else largest_first(decision.priority)
-    )
-    if decision.backfill is not None:
-        positions = positions[decision.backfill[positions]]
-    return np.asarray(positions[~np.isin(positions, run)])

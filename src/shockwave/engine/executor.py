@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shockwave.model.cluster import Node
-from shockwave.model.events import Event, Placement, Progressed
+from shockwave.model.events import Event, NodeDown, Placement, Progressed
 from shockwave.model.job import JobSpec
+from shockwave.model.options import Option
 from shockwave.model.view import Ints
 
 
@@ -33,13 +34,17 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Start a gang on exactly these GPUs. ``attempt`` counts its starts from 1."""
+    """Start a gang on exactly these GPUs. ``attempt`` counts its starts from 1.
+
+    ``option`` says of which type they are and how many, None where nobody has a choice.
+    """
 
     handle: int
     job: JobSpec
     placement: Placement
     attempt: int
     known: Known | None = None  # None where the executor itself has seen everything so far
+    option: Option | None = None
 
 
 class Executor(ABC):
@@ -73,6 +78,10 @@ class Executor(ABC):
     def nodes(self) -> tuple[Node, ...] | None:
         """The nodes that are up now; None if the executor does not know them itself."""
         return None
+
+    def unusable(self, now: float) -> list[tuple[Node, NodeDown]]:
+        """Nodes that there are beside :meth:`nodes`, and why they are not used."""
+        return []
 
     def nodes_for(self, job: JobSpec) -> frozenset[str] | None:
         """The nodes that a job may use; None for all. Asked when the job is to start."""

@@ -6,6 +6,7 @@ becomes events; what has to be ordered because of them is ordered when they are 
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
 
 import numpy as np
@@ -86,12 +87,20 @@ class Intake:
             self._log.flush()
             self._executor.stop(handles)
 
-    def record_stops(self, handles: Ints, time: float) -> None:
+    def record_stops(
+        self, handles: Ints, time: float, resized: Container[int] = frozenset()
+    ) -> None:
+        """What is ordered goes into the journal first; those ``resized`` start again at once."""
         table = self._state.table
         epochs_done = table.epochs_done[table.rows(handles)].tolist()
         self._log.emit(
             *(
-                JobStopped(time, table.spec(handle).id, done, StopReason.PREEMPTED)
+                JobStopped(
+                    time,
+                    table.spec(handle).id,
+                    done,
+                    StopReason.RESIZED if handle in resized else StopReason.PREEMPTED,
+                )
                 for handle, done in zip(handles.tolist(), epochs_done, strict=True)
             )
         )
@@ -121,6 +130,9 @@ class Intake:
                 self._node_down(NodeDown(now, name))
         for node in nodes:
             self._node_up(NodeUp(now, node))
+        for node, down in self._executor.unusable(now):
+            if node.id not in self._state.nodes:  # so that people see why it is not used
+                self._log.emit(NodeUp(now, node), down)
 
     def _node_up(self, event: NodeUp) -> None:
         status = self._state.nodes.get(event.node.id)
@@ -181,7 +193,7 @@ class Intake:
         if handle is None:
             return
         row = table.row(handle)
-        if stop.reason is StopReason.PREEMPTED:  # only what we order is a preemption
+        if stop.reason.ordered:  # only what we order is a preemption
             stop = replace(stop, reason=StopReason.KILLED)
         if stop.reason is StopReason.CRASHED:
             again = stop.epochs_done <= table.crash_epochs[row]

@@ -15,16 +15,20 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from shockwave.engine.accounts import Endowed
-from shockwave.engine.assign import Assigner, Orders, handed_out, with_those_that_must_stay
+from shockwave.engine.assign import Assigner
+from shockwave.engine.chosen import Chosen, chosen
 from shockwave.engine.clock import Clock, VirtualClock
 from shockwave.engine.executor import Executor, Known, Launch
 from shockwave.engine.feed import Feed
+from shockwave.engine.handing import handed_out
 from shockwave.engine.intake import Intake
 from shockwave.engine.log import Log
+from shockwave.engine.orders import Orders
 from shockwave.engine.retry import Retries
 from shockwave.engine.state import Rounds, SchedulerState
+from shockwave.engine.table import Profiles
 from shockwave.engine.watch import Silence
-from shockwave.model.errors import PolicyError, StuckError
+from shockwave.model.errors import StuckError
 from shockwave.model.events import JobStarted, Placement, RoundDecided, Starts
 from shockwave.model.view import Ints, View
 from shockwave.model.words import count_of
@@ -54,6 +58,7 @@ class RoundLoop:
         silence: Silence | None = None,
         observers: Sequence[Observer] = (),
         most_without_gpus: int = 1_000_000,
+        profiles: Profiles | None = None,
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.policy = policy
@@ -68,13 +73,16 @@ class RoundLoop:
         self.round = 0  # the next one to decide on
         self.overrun_seconds = 0.0  # by how much the last decision came too late
         self._feed = feed
+        self._profiles = profiles if policy.wants_profiles else None
         self._began = 0.0  # the work on this round, by the timer
         self._assigner = Assigner(log.state, executor)
-        self._intake = Intake(log, executor, feed, predictor, retries or Retries(), silence)
-        self._eligible = 0
+        retries = retries or Retries()
+        self._patience_seconds = retries.longest_back_off_seconds  # of jobs that are doubtful
+        self._intake = Intake(log, executor, feed, predictor, retries, silence)
+        self._eligible = (0, 0)  # how many of them were doubtful
         self._decided_version = -1  # of the state, when the last decision was taken
         self._seen = (-1, 0.0)  # version and time of the last look at all jobs
-        self._last: tuple[Ints, Decision] | None = None  # handles that were chosen, and why
+        self._last: tuple[Chosen, Decision] | None = None  # who was chosen, and why
 
     @property
     def state(self) -> SchedulerState:
@@ -182,8 +190,8 @@ class RoundLoop:
             return self._skip_idle()
         view, endowed = self._observe(eligible)
         forecast = self.predictor.forecast(view)
-        decision, chosen, seconds = self._decide(view, forecast, endowed)
-        orders = self._assigner.assign(chosen, view, decision, doubtful)
+        decision, choice, seconds = self._decide(view, forecast, endowed)
+        orders = self._assigner.assign(choice, view, decision, doubtful)
         if not orders.complete:
             self._last = None  # whoever found no room is decided on again
         spanning = self._record_orders(orders)
@@ -213,13 +221,13 @@ class RoundLoop:
         room, table = self.state.placer.room(), self.state.table
         either = np.concatenate([eligible, doubtful])
         waiting = either[~np.isin(either, list(self.state.placer.held()))]
-        if len(waiting) == 0 or int(table.gpus[table.rows(waiting)].min()) > room:
+        if len(waiting) == 0 or table.least_gpus(waiting) > room:
             return
         view, endowed = self._observe(eligible)
         forecast = self.predictor.forecast(view)
-        decision, chosen, _ = self._decide(view, forecast, endowed)
+        decision, choice, _ = self._decide(view, forecast, endowed)
         self._last = None  # the next round is decided on its own
-        orders = self._assigner.fill(chosen, view, decision, doubtful)
+        orders = self._assigner.fill(choice, view, decision, doubtful)
         self._record_orders(orders)
         self._act(orders)
 
@@ -229,20 +237,20 @@ class RoundLoop:
         """Jobs to decide on, and those that may have what these leave.
 
         The latter could not be started the last time, and are not to keep a GPU from a job that
-        can. Where there is nobody else they are decided on like any other.
+        can. Where there is nobody else, or when they have waited for long, they are decided on
+        like any other.
         """
         self._seen = (self.state.version, self.now)
         eligible = self.state.table.needing_gpus(self.state.eligible(self.now))
         eligible = self._assigner.that_could_fit(eligible)
-        if len(eligible) != self._eligible:  # a back-off ended: news that no event tells
-            self._eligible = len(eligible)
-            self._decided_version = -1
-        if not self.state.table.any_failed_start:
-            return eligible, eligible[:0]
-        doubtful = self.state.doubtful(eligible)
+        doubtful = self.state.doubtful(eligible, self.now, self._patience_seconds)
         if self.state.accounts.tenants:  # limits hold for whoever is decided on
             doubtful &= ~self.state.accounts.limited(self.state.table, eligible)
-        if not doubtful.any() or doubtful.all():
+        split = len(eligible), int(doubtful.sum())
+        if split != self._eligible:  # a wait ended: news that no event tells
+            self._eligible = split
+            self._decided_version = -1
+        if split[1] in (0, len(eligible)):
             return eligible, eligible[:0]
         return eligible[~doubtful], eligible[doubtful]
 
@@ -257,6 +265,7 @@ class RoundLoop:
             restart_seconds=self.rounds.restart_seconds,
             changed=self._changed,
             between_rounds=self.now < self.rounds.start(self.round),
+            profiles=self._profiles,
         )
         endowed = self.state.accounts.endow(view, self.state.table)
         return (view if endowed is None else endowed.view), endowed
@@ -270,41 +279,21 @@ class RoundLoop:
 
     def _decide(
         self, view: View, forecast: Forecast, endowed: Endowed | None
-    ) -> tuple[Decision, Ints, float]:
+    ) -> tuple[Decision, Chosen, float]:
         if self._last is not None and not self._changed and self._last[1].stable:
             return self._last[1], self._last[0], 0.0
         staying = np.flatnonzero(view.must_stay)  # a policy might write into its view
         start = self.timer()
         decision = self.policy.decide(view, forecast)
         seconds = self.timer() - start
-        run = with_those_that_must_stay(view, decision, self._checked(view, decision.run), staying)
+        choice = chosen(self.policy.name, view, decision, staying)
         if endowed is not None:
-            decision, run = handed_out(view, decision, run, staying, endowed)
+            decision, choice = handed_out(view, decision, choice, staying, endowed)
         for observer in self.observers:
             observer(view, forecast, decision)
-        chosen = view.handle[run]
-        self._last = (chosen, decision)
+        self._last = (choice, decision)
         self._decided_version = self.state.version
-        return decision, chosen, seconds
-
-    def _checked(self, view: View, positions: Ints) -> Ints:
-        """The positions, if they can be carried out; a policy may come from anywhere."""
-        run = np.asarray(positions)
-        if run.ndim != 1 or (len(run) and not np.issubdtype(run.dtype, np.integer)):
-            raise PolicyError(f"{self.policy.name} must choose positions in the view, not {run!r}")
-        run = run.astype(np.int64, copy=False)
-        in_range = len(run) == 0 or (run.min() >= 0 and run.max() < len(view))
-        if not in_range or len(np.unique(run)) != len(run):
-            raise PolicyError(
-                f"{self.policy.name} chose jobs twice or jobs that do not exist: {run.tolist()}"
-            )
-        wanted = int(view.gpus[run].sum())
-        if wanted > view.gpus_total:
-            raise PolicyError(
-                f"{self.policy.name} chose gangs of {wanted} GPUs in round "
-                f"{view.round}, but {view.gpus_total} are up"
-            )
-        return run
+        return decision, choice, seconds
 
     # 5. Place (:mod:`shockwave.engine.assign`). 6. Record: orders before they are carried out.
 
@@ -314,11 +303,17 @@ class RoundLoop:
         handles = np.fromiter(orders.placements, np.int64, len(orders.placements))
         attempts = (table.starts[table.rows(handles)] + 1).tolist()
         largest_node, spanning, events = self.state.placer.largest_node, 0, []
+        if orders.options:
+            largest = {kind.name: kind.largest_node for kind in self.state.placer.types()}
         for (handle, placement), attempt in zip(orders.placements.items(), attempts, strict=True):
             spec = table.spec(handle)
-            spanning += len(placement) > 1 and spec.gpus <= largest_node
-            events.append(JobStarted(self.now, spec.id, placement, attempt))
-        self._intake.record_stops(orders.stopped, self.now)
+            option = orders.options.get(handle)
+            if option is None:
+                spanning += len(placement) > 1 and spec.gpus <= largest_node
+            else:
+                spanning += len(placement) > 1 and option.gpus <= largest[option.gpu_type]
+            events.append(JobStarted(self.now, spec.id, placement, attempt, option))
+        self._intake.record_stops(orders.stopped, self.now, resized=orders.placements)
         self.log.emit(*events)
         self.log.flush()
         return spanning
@@ -346,7 +341,8 @@ class RoundLoop:
         ):
             spec = table.spec(handle)
             known = Known(epochs, regime, spec.configurations[index], *rest)
-            launches.append(Launch(handle, spec, placement, attempt, known))
+            option = None if table.options is None else table.options.option(table.row(handle))
+            launches.append(Launch(handle, spec, placement, attempt, known, option))
         return launches
 
     def _record_round(
@@ -356,7 +352,9 @@ class RoundLoop:
         all_placed = self._last is not None
         if len(running) == 0 and all_placed and math.isinf(self._next_change()):
             raise StuckError(self._stuck_message())
-        count = self._lease_rounds(decision, len(running) == len(view)) if all_placed else 1
+        # Who has all that it can use wants nothing else; with options more may be better.
+        satisfied = len(running) == len(view) and view.options is None
+        count = self._lease_rounds(decision, satisfied) if all_placed else 1
         self.log.emit(
             RoundDecided(
                 self.now,
@@ -365,7 +363,7 @@ class RoundLoop:
                 active=len(table.needing_gpus()),
                 running=len(running),
                 gpus_up=self.state.placer.gpus,
-                gpus_busy=int(table.gpus[table.rows(running)].sum()),
+                gpus_busy=int(table.held_gpus(running).sum()),
                 spanning=spanning,
                 plan_seconds=seconds,
                 welfare=decision.welfare,
@@ -378,9 +376,9 @@ class RoundLoop:
         self.log.flush()
         self.round += count
 
-    def _lease_rounds(self, decision: Decision, everyone_runs: bool) -> int:
+    def _lease_rounds(self, decision: Decision, everyone_satisfied: bool) -> int:
         """How many rounds the decision holds for; more than one only in virtual time."""
-        if not (decision.stable or everyone_runs):
+        if not (decision.stable or everyone_satisfied):
             return 1
         quiet = self._next_change()
         return 1 if math.isinf(quiet) else max(1, self.rounds.boundary(quiet) - self.round)
@@ -390,6 +388,7 @@ class RoundLoop:
             self.executor.quiet_until(),
             self._feed.next_arrival(),
             self.state.next_eligible(self.now),
+            self.state.next_fair_turn(self.now, self._patience_seconds),
             self.state.next_time_limit(),
         )
 

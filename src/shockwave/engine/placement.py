@@ -12,6 +12,7 @@ not free. A gang keeps what it holds even where that leaves others with less tha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +20,17 @@ from shockwave.model.cluster import Node
 from shockwave.model.errors import ExecutorError
 from shockwave.model.events import Placement
 from shockwave.model.view import Ints
+
+_NO_NODES: Ints = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeRoom:
+    """The GPUs of one type on nodes that are up."""
+
+    name: str
+    gpus: int  # without those that others hold
+    largest_node: int  # with them
 
 
 class Placer:
@@ -36,6 +48,7 @@ class Placer:
         self._free: Ints = np.empty(0, dtype=np.int64)  # slots to place on
         self.gpus = 0  # on nodes that are up, without those that others hold
         self.largest_node = 0  # the most of these on one node
+        self._by_type: dict[str, Ints] | None = {}  # nodes that are up; None: to be counted
         for node in nodes:
             self.add(node)
 
@@ -48,6 +61,7 @@ class Placer:
         twin._held = self._held.copy()
         twin._free = self._free.copy()
         twin.gpus, twin.largest_node = self.gpus, self.largest_node
+        twin._by_type = self._by_type
         return twin
 
     def add(self, node: Node) -> None:
@@ -204,25 +218,35 @@ class Placer:
                 return (self._take(index, size),)
         return self._place_spanning(size, indices[::-1])
 
-    def _place_anywhere(self, handles: list[int], gpus: list[int]) -> dict[int, Placement]:
+    def _place_anywhere(
+        self, handles: list[int], gpus: list[int], within: Ints | None = None
+    ) -> dict[int, Placement]:
         by_size: dict[int, list[int]] = {}
         for handle, size in zip(handles, gpus, strict=True):
             by_size.setdefault(size, []).append(handle)
         placed: dict[int, Placement] = {}
         for size in sorted(by_size, reverse=True):
             gangs = by_size[size]
-            done = self._place_whole(gangs, size, placed)
+            done = self._place_whole(gangs, size, placed, within)
             for handle in gangs[done:]:
-                placement = self._place_spanning(size, np.argsort(-self._free, kind="stable"))
+                free = self._free if within is None else self._free[within]
+                emptiest_first = np.argsort(-free, kind="stable")
+                placement = self._place_spanning(
+                    size, emptiest_first if within is None else within[emptiest_first]
+                )
                 if not placement:
                     break  # nor does another gang of this size fit
                 placed[handle] = placement
         self._held.update(placed)
         return placed
 
-    def _place_whole(self, gangs: list[int], size: int, placed: dict[int, Placement]) -> int:
+    def _place_whole(
+        self, gangs: list[int], size: int, placed: dict[int, Placement], within: Ints | None
+    ) -> int:
         """Place equal gangs on single nodes, tightest first; returns how many it placed."""
         candidates = np.flatnonzero(self._free >= size)
+        if within is not None:
+            candidates = np.intersect1d(candidates, within, assume_unique=True)
         candidates = candidates[np.argsort(self._free[candidates], kind="stable")]
         done = 0
         for index in candidates.tolist():
@@ -263,3 +287,42 @@ class Placer:
         sizes = [self._usable(index) for index in self._index.values()]
         self.gpus = sum(sizes)
         self.largest_node = max(sizes, default=0)
+        self._by_type = None
+
+    # Types.
+
+    def types(self) -> list[TypeRoom]:
+        """The types of GPUs on nodes that are up, in the order of the nodes."""
+        return [
+            TypeRoom(
+                name,
+                sum(self._usable(index) for index in indices.tolist()),
+                max(self._nodes[index].gpus for index in indices.tolist()),
+            )
+            for name, indices in self._nodes_by_type().items()
+        ]
+
+    def nodes_of_type(self, gpu_type: str) -> frozenset[str]:
+        """The names of the nodes that are up and have such GPUs."""
+        indices = self._nodes_by_type().get(gpu_type, _NO_NODES)
+        return frozenset(self._nodes[index].id for index in indices.tolist())
+
+    def room_of_type(self, gpu_type: str) -> int:
+        """GPUs of a type that are free now."""
+        return int(self._free[self._nodes_by_type().get(gpu_type, _NO_NODES)].sum())
+
+    def place_on_type(
+        self, gpu_type: str, handles: list[int], gpus: list[int]
+    ) -> dict[int, Placement]:
+        """As :meth:`place`, on the nodes of one type."""
+        within = self._nodes_by_type().get(gpu_type, _NO_NODES)
+        return self._place_anywhere(handles, gpus, within)
+
+    def _nodes_by_type(self) -> dict[str, Ints]:
+        if self._by_type is None:
+            found: dict[str, list[int]] = {}
+            for index in self._index.values():
+                if self._nodes[index].gpus:
+                    found.setdefault(self._nodes[index].gpu_type, []).append(index)
+            self._by_type = {name: np.array(indices) for name, indices in found.items()}
+        return self._by_type

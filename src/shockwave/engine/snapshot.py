@@ -72,7 +72,7 @@ def from_document(document: dict[str, Any], arrays: Arrays) -> SchedulerState:
     state.rounds = Rounds(**document["rounds"])
     for status in document["nodes"]:
         fields = {**status, "node": Node(**status["node"])}
-        state.nodes[fields["node"].id] = NodeStatus(**fields)
+        state.add_status(NodeStatus(**fields))
     state.placer = _placer(document, state.nodes)
     state.dependencies = Dependencies.load(document["dependencies"])
     state.accounts = Accounts.load(document["accounts"])

@@ -48,7 +48,7 @@ from shockwave.model.events import (
     StopReason,
     TenantChanged,
 )
-from shockwave.model.job import JobState
+from shockwave.model.job import JobSpec, JobState
 from shockwave.model.view import Bools, Ints
 from shockwave.predict.base import FinishedJob
 
@@ -107,6 +107,7 @@ class SchedulerState:
         self.time = 0.0  # of the last event
         self.active_at_decision = 0
         self.any_contested = False  # whether there was ever a contested node
+        self._gpu_types: set[str] = set()  # that there ever were
 
     # Questions.
 
@@ -129,9 +130,25 @@ class SchedulerState:
             barred |= table.beyond_group_limit(rows, barred)
         return np.asarray(active[~barred]) if barred.any() else active
 
-    def doubtful(self, handles: Ints) -> Bools:
-        """[handle] whether its last start came to nothing, and it has not run since."""
-        return np.asarray(self.table.failed_starts[self.table.rows(handles)] > 0)
+    def doubtful(self, handles: Ints, now: float, patience_seconds: float) -> Bools:
+        """[handle] whether its last start came to nothing, and it has not run since.
+
+        One that could have been tried again for ``patience_seconds`` is given a fair turn.
+        """
+        if not self.table.any_failed_start:
+            return np.zeros(len(handles), dtype=np.bool_)
+        rows = self.table.rows(handles)
+        tried = self.table.failed_starts[rows] > 0
+        return np.asarray(tried & (now < self.table.eligible_after[rows] + patience_seconds))
+
+    def next_fair_turn(self, now: float, patience_seconds: float) -> float:
+        """When the next job ceases to be doubtful; infinite if none is."""
+        if not self.table.any_failed_start:
+            return np.inf
+        rows = self.table.rows(self.table.active)
+        tried = rows[self.table.failed_starts[rows] > 0]
+        turns = self.table.eligible_after[tried] + patience_seconds
+        return float(turns[turns > now].min(initial=np.inf))
 
     def running(self) -> Ints:
         active = self.table.active
@@ -208,25 +225,32 @@ class SchedulerState:
                 return
             case JobSubmitted():
                 handle = self.table.submit(event.job)
+                self._offer_options_to(event.job)
                 self.dependencies.submitted(handle, event.job, self._is_active)
             case NodeUp():
                 self._node(event.node.id, node=event.node, up=True, occupied=0, contested=False)
+                self._fit_options()
             case NodeDown():
                 self._node(event.node, up=False, occupied=0, contested=False)
                 self.placer.release(self.placer.holders(event.node))
+                self._fit_options()
             case NodeOccupied():
                 self._node(event.node, occupied=event.gpus, contested=event.contested)
                 self.any_contested |= event.contested
                 self._mark_contested(self.placer.holders(event.node))
+                self._fit_options()
             case NodeDrained():
                 self._node(event.node, drained=True)
+                self._fit_options()
             case NodeResumed():
                 self._node(event.node, drained=False)
+                self._fit_options()
             case RunStarted():
                 self.run = event
                 self.rounds = Rounds(event.round_seconds, event.restart_seconds)
                 for node in event.nodes:
                     self._node(node.id, node=node, up=True)
+                self._fit_options()
             case SettingsChanged():
                 self._change_settings(event)
             case TenantChanged():
@@ -239,6 +263,7 @@ class SchedulerState:
                 handle = self.table.find(event.job.id)
                 if handle is not None:
                     self.table.change(handle, event.job)
+                    self._offer_options_to(event.job)
             case _:
                 assert_never(event)
         self.version += 1
@@ -282,6 +307,8 @@ class SchedulerState:
                 table.started[row] = table.heard[row] = event.time
                 table.confirmed[row] = table.silent[row] = False
                 self.placer.claim(handle, event.placement)
+                if table.options is not None:
+                    table.options.start(row, event.option)
                 self._mark_contested([handle])
                 return False
             case JobRunning():
@@ -295,7 +322,7 @@ class SchedulerState:
                 return False
             case JobStopped():
                 self._stop(handle, row, event)
-                return event.reason is not StopReason.PREEMPTED
+                return not event.reason.ordered
             case RegimeChanged():
                 table.change_regime(handle, event.epoch, event.configuration)
             case JobFinished():
@@ -326,6 +353,8 @@ class SchedulerState:
         table.requeueing[row] = table.silent[row] = False
         table.leased_seconds[row] += max(event.time - table.started[row], 0.0)
         self.placer.release([handle])
+        if table.options is not None:
+            table.options.stop(row)
         if event.reason is StopReason.CRASHED:
             stuck = event.epochs_done <= table.crash_epochs[row] and table.crashes[row] > 0
             table.crashes[row] = table.crashes[row] + 1 if stuck else 1
@@ -337,7 +366,7 @@ class SchedulerState:
         if event.reason is StopReason.NOT_STARTED:
             table.failed_starts[row] += 1
             table.any_failed_start = True
-        if event.back_off_seconds > 0:
+        if event.back_off_seconds > 0 or event.reason is StopReason.NOT_STARTED:
             table.eligible_after[row] = event.time + event.back_off_seconds
             table.any_barred = True
 
@@ -367,6 +396,15 @@ class SchedulerState:
             contested = any(node in self.nodes and self.nodes[node].contested for node, _ in parts)
             self.table.mark_contested(handle, contested)
 
+    def _offer_options_to(self, job: JobSpec) -> None:
+        if job.has_options and self.table.options is None:
+            self.table.offer_options(self.placer.types())
+
+    def _fit_options(self) -> None:
+        """The nodes have changed. Where there are several types, every job has a choice."""
+        if self.table.options is not None or len(self._gpu_types) > 1:
+            self.table.offer_options(self.placer.types())
+
     def _node(
         self,
         name: str,
@@ -387,7 +425,7 @@ class SchedulerState:
             occupied=before.occupied if occupied is None else occupied,
             contested=before.contested if contested is None else contested,
         )
-        self.nodes[name] = after
+        self.add_status(after)
         usable = after.up and not after.drained
         if self.placer.node(name) is not None and not usable:
             self.placer.remove(name)
@@ -395,6 +433,12 @@ class SchedulerState:
             self.placer.add(after.node)
         if usable:
             self.placer.occupy(name, after.occupied)
+
+    def add_status(self, status: NodeStatus) -> None:
+        """Remembers what is said of a node; for a snapshot that is read, and for :meth:`apply`."""
+        self.nodes[status.node.id] = status
+        if status.up and status.node.gpus:
+            self._gpu_types.add(status.node.gpu_type)
 
     def _change_settings(self, event: SettingsChanged) -> None:
         if self.run is None:

@@ -6,12 +6,16 @@ jobs that have ended leave the table when they are in the majority, and the othe
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from shockwave.engine.options import OptionTable
+from shockwave.engine.placement import TypeRoom
 from shockwave.model.events import Progressed
 from shockwave.model.job import JobSpec, JobState, Preemptible
+from shockwave.model.options import Option
 from shockwave.model.view import Bools, Floats, Ints, View
 from shockwave.predict.base import FinishedJob
 
@@ -34,6 +38,10 @@ RUNNING = int(JobState.RUNNING)  # looked up often, and slowly in an enumeration
 _NEVER, _WHEN_SAVED = _PREEMPTIBLE[Preemptible.NEVER], _PREEMPTIBLE[Preemptible.WHEN_SAVED]
 _SAME_WORD_SECONDS = 1.0  # by which the time of a job's last word may seem to change
 _FEW_ENDED = 4096  # so many ended jobs may stay, whatever their share
+
+
+# [handle, option] seconds per epoch that were measured before the jobs came.
+Profiles = Callable[[Ints, Sequence[Option]], Floats]
 
 
 class JobTable:
@@ -94,6 +102,7 @@ class JobTable:
             setattr(self, name, np.full((capacity, width), empty))
         self.submitted = 0  # jobs that ever were
         self.active: Ints = np.empty(0, dtype=np.int64)  # handles, in order of submission
+        self.options: OptionTable | None = None  # None where nobody has a choice
         self._specs: list[JobSpec] = []  # by row
         self._compacted = False  # until then rows are handles
         self._any_protected = False  # whether there was ever a job to be left where it is
@@ -140,6 +149,8 @@ class JobTable:
         row, handle = len(self._specs), self.submitted
         self._reserve(row + 1, len(spec.configurations))
         self._specs.append(spec)
+        if self.options is not None:
+            self.options.declare(row, spec)
         self.submitted += 1
         self._handles[spec.id] = handle
         self.handle[row] = handle
@@ -162,6 +173,8 @@ class JobTable:
         row = self.row(handle)
         self._reserve(len(self._specs), len(spec.configurations))
         self._specs[row] = spec
+        if self.options is not None:
+            self.options.declare(row, spec)
         self._declare(row, spec)
 
     def _declare(self, row: int, spec: JobSpec) -> None:
@@ -206,6 +219,8 @@ class JobTable:
             new[:count] = old[rows]
             setattr(self, name, new)
         self._specs = [self._specs[row] for row in rows.tolist()]
+        if self.options is not None:
+            self.options.keep(rows)
         self._compacted = True
 
     # What they do.
@@ -242,6 +257,8 @@ class JobTable:
             if not here.all():  # the others have ended and may have left
                 progress, rows = progress.only(here), rows[here]
         self._hear(rows, progress)
+        if self.options is not None:
+            self.options.advance(rows, progress, self.epochs_done[rows])
         self.epochs_done[rows] = progress.epochs_done
         self.productive_seconds[rows] += progress.productive_seconds
         self.received_seconds[rows] += progress.held_seconds
@@ -317,6 +334,28 @@ class JobTable:
         longest = np.max(self.measured[rows], axis=1, initial=0.0, where=known)
         return np.where(known.any(axis=1), longest, np.nan)
 
+    # Options.
+
+    def offer_options(self, types: Iterable[TypeRoom]) -> None:
+        """From now on somebody has a choice of GPUs; or the nodes are others than before."""
+        if self.options is None:
+            self.options = OptionTable(self._specs, types)
+        else:
+            self.options.fit(types)
+
+    def least_gpus(self, handles: Ints) -> int:
+        """The fewest GPUs that any of these could start with."""
+        if self.options is not None:
+            return 1
+        return int(self.gpus[self.rows(handles)].min())
+
+    def held_gpus(self, handles: Ints) -> Ints:
+        """[handle] how many GPUs these running jobs hold."""
+        rows = self.rows(handles)
+        if self.options is None:
+            return np.asarray(self.gpus[rows])
+        return self.options.held_gpus(rows, self.gpus[rows])
+
     # What a policy may see.
 
     def must_stay(self, rows: Ints) -> Bools:
@@ -340,6 +379,7 @@ class JobTable:
         restart_seconds: float,
         changed: bool,
         between_rounds: bool = False,
+        profiles: Profiles | None = None,
     ) -> View:
         """What a policy may see of these jobs: copies, so that it cannot write back."""
         rows = self.rows(handles)
@@ -347,6 +387,11 @@ class JobTable:
         configuration = self.configuration[rows]
         configuration_epochs = self.closed_epochs[rows]
         configuration_epochs[np.arange(len(rows)), configuration] += regime_epochs
+        options = None
+        if self.options is not None:
+            profile = self.profile[rows, configuration]
+            profiled = None if profiles is None else profiles(handles, self.options.options)
+            options = self.options.view(rows, profile, profiled)
         return View(
             now=now,
             round=round_index,
@@ -381,6 +426,7 @@ class JobTable:
             restarts=np.maximum(self.starts[rows] - 1, 0),
             measured_restart_seconds=self.restart_seconds[rows],
             unsaved_seconds=self.unsaved_seconds[rows],
+            options=options,
         )
 
     # To a snapshot and back.
@@ -399,16 +445,21 @@ class JobTable:
             "groups": list(self._groups),
             "closed": [[handle, regimes] for handle, regimes in self._closed.items()],
         }
+        if self.options is not None:
+            plain["options"], more = self.options.dump(count)
+            arrays |= more
         return plain, arrays
 
     @classmethod
     def load(cls, plain: dict[str, Any], arrays: dict[str, np.ndarray[Any, Any]]) -> JobTable:
         table = cls(capacity=max(64, len(plain["specs"])), width=arrays["profile"].shape[1])
-        for name, values in arrays.items():
-            getattr(table, name)[: len(values)] = values
+        for name in (*_FLOATS, *_INTS, *_BOOLS, *_WIDE):
+            getattr(table, name)[: len(arrays[name])] = arrays[name]
         table.submitted = plain["submitted"]
         table.active = np.array(plain["active"], dtype=np.int64)
         table._specs = plain["specs"]
+        if plain.get("options") is not None:
+            table.options = OptionTable.load(table._specs, plain["options"], arrays)
         table._compacted = plain["compacted"]
         table._any_protected = bool(table.preemptible.any() or table.contested.any())
         table.any_limited_group = bool((table.group_parallel > 0).any())

@@ -50,6 +50,13 @@ class NodeRecovery(Fault):
 
 
 @dataclass(frozen=True, slots=True)
+class NodeDrain(Fault):
+    """An operator wants the node empty: its gangs save and go on elsewhere."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
 class NodeOccupation(Fault):
     """Others hold ``gpus`` GPUs of a node from now on."""
 

@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict
 
 from shockwave.model.registry import Registry
 
+UNKNOWN_KIND = "gpu"
+
 
 class _Options(BaseModel):
     model_config = ConfigDict(
@@ -31,6 +33,10 @@ class SiteOptions(_Options):
     def gpus_here(self) -> int:
         """How many GPUs this machine has for the executor; 0 where it has none or need not."""
         return 0
+
+    def kinds_of_slots(self, slots: int) -> list[str]:
+        """The kind of GPU behind each of so many slots, as far as it is known."""
+        return [UNKNOWN_KIND] * slots
 
 
 class JobOptions(_Options):

@@ -3,7 +3,12 @@
 Progress is kept as exclusive seconds done. A job that starts spends ``restart_seconds``
 without progress; regimes change at epoch boundaries, mid-round too; a job that ends
 mid-round ends at that very time. A crash or a lost node takes a job back to its last
-whole epoch, where its last checkpoint is.
+whole epoch, where its last checkpoint is. A run may begin with jobs that have come some way:
+they go on from what the scheduler knows of them.
+
+A job of which the speeds with every option are known has a timeline for each. When it starts with
+another option, the epochs that it has done are looked up in the new timeline. It tells its speed
+as soon as it has worked for half a minute, or an epoch if that is shorter.
 """
 
 from __future__ import annotations
@@ -15,12 +20,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shockwave.engine.executor import Executor, Launch
+from shockwave.engine.executor import Executor, Known, Launch
 from shockwave.executors.faults import (
     Fault,
     JobCrash,
     JobFailure,
     JobNeverStarts,
+    NodeDrain,
     NodeFailure,
     NodeOccupation,
     NodeRecovery,
@@ -31,17 +37,20 @@ from shockwave.model.events import (
     JobFinished,
     JobStopped,
     NodeDown,
+    NodeDrained,
     NodeOccupied,
     NodeUp,
     Progressed,
     RegimeChanged,
     StopReason,
 )
-from shockwave.model.job import TraceJob
+from shockwave.model.job import Regime, TraceJob
+from shockwave.model.options import Option
 from shockwave.model.view import Bools, Floats, Ints
 
 _TINY = 1e-7  # seconds; what is left of a job after rounding is not left
 _PART = 1e-9  # of an epoch; the same for epochs
+_TO_MEASURE_SECONDS = 30.0  # that a job works until it can tell how fast its steps are
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +59,11 @@ class _StartGivenUp(Fault):
 
 
 class SimulatedExecutor(Executor):
-    """Holds the truth of a trace and lets virtual time pass."""
+    """Holds the truth of a trace and lets virtual time pass.
+
+    A run that goes on where another was begins at ``now``, and has ``handles`` jobs in all, of
+    which some may have ended before.
+    """
 
     def __init__(
         self,
@@ -59,10 +72,11 @@ class SimulatedExecutor(Executor):
         faults: Sequence[Fault] = (),
         *,
         whole_epochs: bool = False,
+        now: float = 0.0,
+        handles: int | None = None,
     ) -> None:
-        count = len(jobs)
-        self.now = 0.0
-        self._restart_seconds = restart_seconds
+        count = len(jobs) if handles is None else handles
+        self.now = now
         self._whole_epochs = whole_epochs  # real jobs tell of epochs when they are done
         self._jobs = {job.spec.id: job for job in jobs}
         self._news: list[Event] = []  # to tell at the next poll
@@ -88,6 +102,15 @@ class SimulatedExecutor(Executor):
         self._regime_epoch = np.zeros(count)  # epochs done when the regime began
         self._epoch_seconds = np.ones(count)
         self._surprising = np.zeros(count, dtype=np.bool_)  # speed is not what was declared
+        # Of jobs with options.
+        self._timelines: dict[int, tuple[Regime, ...]] = {}
+        self._options: dict[int, Option | None] = {}
+        self._has_timelines = np.zeros(count, dtype=np.bool_)
+        self._began_at = np.zeros(count)  # work done, by this timeline, when the option was new
+        self._spent = np.zeros(count)  # productive seconds with other options before
+        self._own_restarts = any(job.restart_seconds is not None for job in jobs)
+        self.idle_looks = 0  # in a row, in which jobs held GPUs and none got any further
+        self._start_cost = np.full(count, restart_seconds)
 
     # The verbs.
 
@@ -96,16 +119,31 @@ class SimulatedExecutor(Executor):
             handle = order.handle
             self._nodes_of[handle] = tuple(node for node, _ in order.placement)
             if self._truth[handle] is None:
-                self._begin(handle, self._jobs[order.job.id])
+                self._begin(handle, self._jobs[order.job.id], order.option)
                 if order.job.id not in self._never_start:
-                    self._news.append(self._enter(handle, 0))
+                    self._news += self._go_on(handle, order.known)
+            elif self._options[handle] != order.option:
+                self._switch(handle, order.option)
             if order.job.id in self._doomed:
                 self._faults.insert(0, self._doomed.pop(order.job.id))
         handles = np.array([order.handle for order in launches], dtype=np.int64)
-        self._overhead[handles] = self._restart_seconds
+        self._overhead[handles] = self._start_cost[handles]
         self._try_to_start(launches)
         self._told_at[handles] = self.now
         self._running = np.concatenate([self._running, handles])
+
+    def adopt(self, launches: Sequence[Launch]) -> None:
+        for order in launches:
+            handle, known = order.handle, order.known
+            self._nodes_of[handle] = tuple(node for node, _ in order.placement)
+            self._begin(handle, self._jobs[order.job.id], order.option)
+            self._news += self._go_on(handle, known)
+            if known is not None:  # what its present start still costs
+                lost = known.held_seconds - known.productive_seconds
+                cost = float(self._start_cost[handle])
+                self._overhead[handle] = min(max(order.attempt * cost - lost, 0.0), cost)
+            self._told_at[handle] = self.now
+        self._running = np.array([order.handle for order in launches], dtype=np.int64)
 
     def stop(self, handles: Ints) -> None:
         self._remove(np.isin(self._running, handles))
@@ -131,15 +169,79 @@ class SimulatedExecutor(Executor):
         to_measure = self._surprising[rows] & (self._epochs_in_regime(rows) < 1.0 - _PART)
         measured = self._regime_start[rows] + self._epoch_seconds[rows]
         event = np.where(to_measure, np.minimum(event, measured), event)
+        if self._timelines:
+            event = np.minimum(event, self._next_measurement(rows))
         left = event - self._work[rows]
         return min(fault, self.now + float((self._overhead[rows] + left).min()))
 
     # How time passes.
 
-    def _begin(self, handle: int, job: TraceJob) -> None:
+    def _begin(self, handle: int, job: TraceJob, option: Option | None) -> None:
         self._truth[handle] = job
         self._handles[job.spec.id] = handle
         self._total[handle] = job.exclusive_seconds
+        self._options[handle] = option
+        if option is not None and job.speeds is not None:
+            self._set_timeline(handle, job, option)
+        if job.restart_seconds is not None:
+            self._start_cost[handle] = job.restart_seconds
+
+    def _set_timeline(self, handle: int, job: TraceJob, option: Option | None) -> None:
+        self._timelines[handle] = job.timeline(option)
+        self._total[handle] = sum(regime.seconds for regime in self._timelines[handle])
+        self._has_timelines[handle] = True
+
+    def _regimes(self, handle: int) -> tuple[Regime, ...]:
+        job = self._truth[handle]
+        assert job is not None  # launched before it runs
+        return self._timelines.get(handle, job.regimes)
+
+    def _switch(self, handle: int, option: Option | None) -> None:
+        """From one timeline to another, with as many epochs done."""
+        self._options[handle] = option
+        job = self._truth[handle]
+        assert job is not None
+        if job.speeds is None:
+            return
+        untold = self._work[handle] - self._reported[handle]
+        self._spent[handle] += self._work[handle] - self._began_at[handle]
+        inside = (self._work[handle] - self._regime_start[handle]) / self._epoch_seconds[handle]
+        epochs = float(self._regime_epoch[handle] + inside)
+        self._set_timeline(handle, job, option)
+        self._seek(handle, epochs)
+        self._began_at[handle] = self._work[handle]
+        self._reported[handle] = self._work[handle] - untold
+
+    def _seek(self, handle: int, epochs: float) -> None:
+        """Puts a job where it has done so many epochs of its timeline."""
+        self._regime_start[handle] = self._regime_epoch[handle] = 0.0
+        self._enter(handle, 0)
+        regimes = self._regimes(handle)
+        while self._regime[handle] + 1 < len(regimes):
+            left = self._regime_epoch[handle] + regimes[self._regime[handle]].epochs
+            if epochs < left - _PART:
+                break
+            self._enter(handle, int(self._regime[handle]) + 1)
+        inside = max(epochs - self._regime_epoch[handle], 0.0)
+        self._work[handle] = self._regime_start[handle] + inside * self._epoch_seconds[handle]
+
+    def _next_measurement(self, rows: Ints) -> Floats:
+        """[row] the work after which its speed is known; infinite if it is known already."""
+        known_at = self._began_at[rows] + np.minimum(_TO_MEASURE_SECONDS, self._epoch_seconds[rows])
+        waits = self._has_timelines[rows] & (self._work[rows] < known_at - _TINY)
+        return np.where(waits, known_at, np.inf)
+
+    def _go_on(self, handle: int, known: Known | None) -> list[RegimeChanged]:
+        """Puts a job where it is known to be; its first regime, or a new one, is news."""
+        epochs = 0.0 if known is None else max(known.epochs_done, 0.0)
+        self._seek(handle, epochs)
+        self._reported[handle] = self._work[handle]
+        if self._has_timelines[handle]:
+            self._began_at[handle] = self._spent[handle] = self._work[handle]
+        change = self._told_regime(handle, self.now)
+        if known is None or epochs == 0 or change.configuration != known.configuration:
+            return [change]
+        return []
 
     def _try_to_start(self, launches: Sequence[Launch]) -> None:
         """Those that never start hold their GPUs for a while, and their work does not begin."""
@@ -150,12 +252,13 @@ class SimulatedExecutor(Executor):
                 self._trying[order.handle] = until
                 insort(self._faults, _StartGivenUp(until, order.handle), key=lambda f: f.time)
 
-    def _enter(self, handle: int, index: int) -> RegimeChanged:
+    def _enter(self, handle: int, index: int) -> None:
         job = self._truth[handle]
         assert job is not None  # launched before it runs
-        regime = job.regimes[index]
+        regimes = self._regimes(handle)
+        regime = regimes[index]
         if index:
-            previous = job.regimes[index - 1]
+            previous = regimes[index - 1]
             self._regime_start[handle] += previous.seconds
             self._regime_epoch[handle] += previous.epochs
         self._regime[handle] = index
@@ -164,9 +267,12 @@ class SimulatedExecutor(Executor):
         configuration = job.spec.configurations.index(regime.configuration)
         self._configuration[handle] = configuration
         self._surprising[handle] = job.spec.epoch_seconds[configuration] != regime.epoch_seconds
-        return RegimeChanged(
-            self.now, job.spec.id, int(self._regime_epoch[handle]), regime.configuration
-        )
+
+    def _told_regime(self, handle: int, time: float) -> RegimeChanged:
+        job = self._truth[handle]
+        assert job is not None
+        configuration = job.spec.configurations[self._configuration[handle]]
+        return RegimeChanged(time, job.spec.id, int(self._regime_epoch[handle]), configuration)
 
     def _advance(self, until: float, events: list[Event]) -> None:
         rows = self._running
@@ -178,6 +284,8 @@ class SimulatedExecutor(Executor):
         overhead = self._overhead[rows]
         productive_from = self.now + overhead
         after = before + np.maximum(seconds - overhead, 0.0)
+        if self._own_restarts:  # else a start never outlasts a round
+            self.idle_looks = 0 if (after > before).any() else self.idle_looks + 1
         self._overhead[rows] = np.maximum(overhead - seconds, 0.0)
         self._work[rows] = np.minimum(after, self._total[rows])
         happened: list[Event] = []
@@ -197,18 +305,22 @@ class SimulatedExecutor(Executor):
         job = self._truth[handle]
         assert job is not None
         events: list[Event] = []
-        while self._regime[handle] + 1 < len(job.regimes) and (
+        regimes = self._regimes(handle)
+        while self._regime[handle] + 1 < len(regimes) and (
             ended or work >= self._regime_end[handle] - _TINY
         ):
             time = began + float(self._regime_end[handle])
-            change = self._enter(handle, int(self._regime[handle]) + 1)
+            before = self._configuration[handle]
+            self._enter(handle, int(self._regime[handle]) + 1)
             # What rounding left of the regime is done, or a crash would fall back behind it.
             self._work[handle] = max(self._work[handle], self._regime_start[handle])
-            events.append(RegimeChanged(time, change.job, change.epoch, change.configuration))
+            if self._configuration[handle] != before:
+                events.append(self._told_regime(handle, time))
         if ended:
             total = float(self._total[handle])
             self._work[handle] = total
-            events.append(JobFinished(began + total, job.spec.id, total))
+            spent = float(self._spent[handle]) + (total - float(self._began_at[handle]))
+            events.append(JobFinished(began + total, job.spec.id, spent, _alone_seconds(job)))
         return events
 
     def progress(self, handles: Ints | None = None) -> Progressed:
@@ -230,15 +342,24 @@ class SimulatedExecutor(Executor):
         held = until - self._told_at[rows]
         self._reported[rows] = work
         self._told_at[rows] = self.now
+        known = in_regime >= 1.0 - _PART
+        if self._timelines:
+            by_steps = self._has_timelines[rows]
+            known = np.where(by_steps, np.isinf(self._next_measurement(rows)), known)
         return Progressed(
             self.now,
             handle=rows,
             epochs_done=self._regime_epoch[rows] + told,
             configuration=self._configuration[rows],
-            epoch_seconds=np.where(in_regime >= 1.0 - _PART, self._epoch_seconds[rows], np.nan),
+            epoch_seconds=np.where(known, self._epoch_seconds[rows], np.nan),
             productive_seconds=productive,
             held_seconds=held,
+            restart_seconds=self._told_restarts(rows) if self._own_restarts else None,
         )
+
+    def _told_restarts(self, rows: Ints) -> Floats:
+        """[row] what its start cost, once that is over."""
+        return np.where(self._overhead[rows] <= 0, self._start_cost[rows], np.nan)
 
     def _epochs_in_regime(self, rows: Ints) -> Floats:
         return (self._work[rows] - self._regime_start[rows]) / self._epoch_seconds[rows]
@@ -256,6 +377,8 @@ class SimulatedExecutor(Executor):
                 events.append(NodeDown(self.now, fault.node))
             case NodeRecovery():
                 events.append(NodeUp(self.now, fault.node))
+            case NodeDrain():
+                events.append(NodeDrained(self.now, fault.node))
             case NodeOccupation():
                 events.append(NodeOccupied(self.now, fault.node, fault.gpus, fault.contested))
             case JobCrash():
@@ -296,3 +419,16 @@ class SimulatedExecutor(Executor):
         self._left_at[left] = self.now
         self._untold = np.concatenate([self._untold, left[self._told_at[left] < self.now]])
         self._running = self._running[~leaving]
+
+
+def _alone_seconds(job: TraceJob) -> tuple[tuple[str, int, float], ...]:
+    """What the whole job takes with every option that it could use, or be given as its request."""
+    if job.speeds is None:
+        return ()
+    counts = sorted({job.spec.gpus, *job.spec.gpu_counts})
+    return tuple(
+        (gpu_type, gpus, math.fsum(job.speeds.epoch_seconds(gpu_type, gpus)))
+        for gpu_type in job.spec.gpu_types or job.speeds.types
+        if gpu_type in job.speeds.by_type
+        for gpus in counts
+    )

@@ -5,23 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from shockwave.engine.feed import Feed
 from shockwave.engine.journal import Journal, MemoryJournal
 from shockwave.engine.log import Log
 from shockwave.engine.loop import Observer, RoundLoop
+from shockwave.engine.options import OptionTable
+from shockwave.engine.placement import Placer
 from shockwave.engine.retry import Retries
 from shockwave.engine.state import Rounds, SchedulerState
 from shockwave.executors.faults import Fault
 from shockwave.executors.simulated import SimulatedExecutor
 from shockwave.model.cluster import Cluster
-from shockwave.model.errors import InputError
+from shockwave.model.errors import InputError, StuckError
 from shockwave.model.events import Event, RunEnded, RunStarted, Starts, TenantChanged
 from shockwave.model.job import JobSpec, Regime, TraceJob
+from shockwave.model.options import Option
 from shockwave.model.tenants import Tenant
+from shockwave.model.view import Floats, Ints
 from shockwave.model.words import count_of
 from shockwave.policies.base import Policy
 from shockwave.predict.base import Predictor
 from shockwave.version import __version__
+
+_MOST_IDLE_LOOKS = 2_000  # in which jobs held GPUs and none got any further
 
 
 class TraceFeed(Feed):
@@ -53,6 +61,32 @@ class TraceTruth:
         return self._jobs[handle].regimes
 
 
+class TraceProfiles:
+    """Offline profiles: the true seconds per epoch of every option, the mean over all epochs."""
+
+    def __init__(self, jobs: Sequence[TraceJob]) -> None:
+        self._jobs = by_arrival(jobs)
+        self._seconds = np.full((len(jobs), 0), np.nan)  # [handle, option]
+
+    def __call__(self, handles: Ints, options: Sequence[Option]) -> Floats:
+        """[handle, option] seconds per epoch, nan where the trace does not tell."""
+        more = [
+            [self._of(job, option) for job in self._jobs]
+            for option in options[self._seconds.shape[1] :]
+        ]
+        if more:
+            self._seconds = np.concatenate([self._seconds, np.array(more).T], axis=1)
+        return self._seconds[handles, : len(options)]
+
+    @staticmethod
+    def _of(job: TraceJob, option: Option) -> float:
+        if job.speeds is not None:
+            return job.speeds.mean_seconds(option.gpu_type, option.gpus)
+        if option.gpus != job.spec.gpus:
+            return math.nan
+        return job.exclusive_seconds / sum(regime.epochs for regime in job.regimes)
+
+
 def by_arrival(jobs: Sequence[TraceJob]) -> list[TraceJob]:
     """The order in which a simulation submits jobs, and so numbers their handles."""
     return sorted(jobs, key=lambda job: job.spec.arrival_seconds)
@@ -81,14 +115,7 @@ def simulate(
     Raises :class:`InputError` for a gang that the cluster can never hold.
     """
     rounds = rounds or Rounds()
-    largest = max(jobs, key=lambda job: job.spec.gpus, default=None)
-    if largest is not None and largest.spec.gpus > cluster.gpus:
-        raise InputError(
-            f"job {largest.spec.id} needs {count_of(largest.spec.gpus, 'GPU')} at once, "
-            f"but the cluster has {cluster.gpus}",
-            source=trace or None,
-            hint=f"Simulate at least --gpus {largest.spec.gpus}",
-        )
+    check_that_all_fit(jobs, cluster, trace)
     settings = RunStarted(
         0.0,
         policy=policy.name,
@@ -115,6 +142,33 @@ def simulate(
     )
 
 
+def check_that_all_fit(jobs: Sequence[TraceJob], cluster: Cluster, trace: str = "") -> None:
+    """Raises :class:`InputError` for a gang that the cluster can never hold."""
+    largest = max(jobs, key=lambda job: job.spec.gpus, default=None)
+    if largest is not None and largest.spec.gpus > cluster.gpus:
+        raise InputError(
+            f"job {largest.spec.id} needs {count_of(largest.spec.gpus, 'GPU')} at once, "
+            f"but the cluster has {cluster.gpus}",
+            source=trace or None,
+            hint=f"Simulate at least --gpus {largest.spec.gpus}",
+        )
+    types = Placer(cluster.nodes).types()
+    if len(types) < 2 and not any(job.spec.has_options for job in jobs):
+        return
+    options = OptionTable([job.spec for job in jobs], types)
+    for row, job in enumerate(jobs):
+        if not options.requests(row):
+            spec = job.spec
+            where = f" of type {' or '.join(spec.gpu_types)}" if spec.gpu_types else " of one type"
+            memory = "" if spec.gpu_memory_gb is None else f" with {spec.gpu_memory_gb:g} GB"
+            have = ", ".join(f"{room.gpus} of type {room.name}" for room in types)
+            raise InputError(
+                f"job {spec.id} requests {count_of(spec.gpus, 'GPU')}{where}{memory} at once, "
+                f"but the cluster has {have}",
+                source=trace or None,
+            )
+
+
 def run_simulation(
     settings: RunStarted,
     jobs: Sequence[TraceJob],
@@ -139,16 +193,24 @@ def run_simulation(
     memory = MemoryJournal()
     log = Log(SchedulerState(), memory if journal is None else journal)
     log.emit(settings, *(TenantChanged(0.0, tenant) for tenant in tenants))
+    executor = SimulatedExecutor(ordered, cost, faults, whole_epochs=whole_epochs)
     loop = RoundLoop(
         policy=policy,
         predictor=predictor,
-        executor=SimulatedExecutor(ordered, cost, faults, whole_epochs=whole_epochs),
+        executor=executor,
         feed=TraceFeed(ordered),
         log=log,
         retries=retries,
         observers=observers,
+        profiles=TraceProfiles(ordered),
     )
     while loop.step():
+        if executor.idle_looks > _MOST_IDLE_LOOKS:
+            raise StuckError(
+                f"no job has made progress for {executor.idle_looks} rounds: the policy stops jobs "
+                f"before their starts are over, which cost some of them more than a round of "
+                f"{settings.round_seconds:g} s; try a longer --round"
+            )
         if on_progress is not None:
             table = loop.state.table
             on_progress(table.submitted - len(table.active))

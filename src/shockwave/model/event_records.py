@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, get_args
 
 import numpy as np
@@ -13,6 +13,7 @@ from shockwave.model.cluster import Node
 from shockwave.model.errors import JournalError
 from shockwave.model.events import Event, Starts, StopReason
 from shockwave.model.job import Adaptation, JobSpec, OnHang, Preemptible
+from shockwave.model.options import Option
 from shockwave.model.tenants import Tenant
 
 _KINDS: dict[str, type[Any]] = {cls.kind: cls for cls in get_args(Event)}
@@ -59,10 +60,15 @@ def spec_of_record(record: dict[str, Any]) -> JobSpec:
     fields["adaptation"] = Adaptation(fields["adaptation"])
     fields["preemptible"] = Preemptible(fields.get("preemptible", Preemptible.ALWAYS))
     fields["on_hang"] = OnHang(fields.get("on_hang", OnHang.NOTHING))
-    for name in ("configurations", "after", "after_any"):
+    for name in ("configurations", "after", "after_any", "gpu_counts", "gpu_types"):
         fields[name] = tuple(fields.get(name, ()))
     fields["epoch_seconds"] = tuple(math.nan if s is None else s for s in fields["epoch_seconds"])
+    fields["option_seconds"] = _options_and_seconds(fields.get("option_seconds", ()))
     return JobSpec(**fields)
+
+
+def _options_and_seconds(entries: Iterable[Any]) -> tuple[tuple[str, int, float], ...]:
+    return tuple((gpu_type, gpus, seconds) for gpu_type, gpus, seconds in entries)
 
 
 def _column(kind: type[Any]) -> Callable[[Any], Any]:
@@ -75,6 +81,8 @@ _OF_TYPE: dict[str, Callable[[Any], Any]] = {
     "JobSpec": spec_of_record,
     "Tenant": lambda tenant: Tenant(**tenant),
     "Placement": lambda parts: tuple((node, tuple(slots)) for node, slots in parts),
+    "Option | None": lambda option: None if option is None else Option(**option),
+    "tuple[tuple[str, int, float], ...]": _options_and_seconds,
     "Starts": Starts,
     "StopReason": StopReason,
     "Ints": _column(np.int64),

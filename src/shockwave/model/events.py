@@ -17,6 +17,7 @@ import numpy as np
 
 from shockwave.model.cluster import Node
 from shockwave.model.job import JobSpec
+from shockwave.model.options import Option
 from shockwave.model.tenants import Tenant
 from shockwave.model.view import Bools, Floats, Ints
 
@@ -32,6 +33,12 @@ class StopReason(StrEnum):
     KILLED = "killed"  # by somebody else
     NODE_LOST = "node-lost"
     NOT_STARTED = "not-started"  # its GPUs were ordered, but it never ran
+    RESIZED = "resized"  # to go on at once with another type or number of GPUs
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the scheduler wanted it."""
+        return self in (StopReason.PREEMPTED, StopReason.RESIZED)
 
 
 class Starts(StrEnum):
@@ -149,6 +156,7 @@ class JobStarted:
     job: str
     placement: Placement
     attempt: int  # 1 for the first start
+    option: Option | None = None  # None where nobody has a choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,12 +270,17 @@ class RegimeChanged:
 
 @dataclass(frozen=True, slots=True)
 class JobFinished:
-    """All epochs done. ``exclusive_seconds`` is the productive time that its epochs took."""
+    """All epochs done. ``exclusive_seconds`` is the productive time that its epochs took.
+
+    ``alone_seconds`` are what all of its epochs would have taken with each option, where that is
+    known: to judge by when it is over.
+    """
 
     kind: ClassVar[str] = "job-finished"
     time: float
     job: str
     exclusive_seconds: float
+    alone_seconds: tuple[tuple[str, int, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,13 @@ split is the information barrier: there is no field a policy could read by accid
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+from itertools import groupby, islice
+
+from shockwave.model.options import Option
+from shockwave.model.speeds import Speeds
 
 
 class Adaptation(StrEnum):
@@ -65,6 +69,10 @@ class JobSpec:
     ``after`` names jobs that must have finished before this one may start, ``after_any`` jobs
     that must have ended, however. At most ``group_parallel`` jobs of one ``group`` run at once;
     0 is no limit. ``time_limit_seconds`` counts while the job holds GPUs.
+
+    ``gpus`` is the request. A job that names ``gpu_counts`` can run with any of these numbers as
+    well; ``gpu_types`` are those that it can run on, any if it names none. ``option_seconds`` are
+    seconds per epoch that it declares, each with its type and number of GPUs.
     """
 
     id: str
@@ -87,6 +95,16 @@ class JobSpec:
     time_limit_seconds: float | None = None
     on_hang: OnHang = OnHang.NOTHING
     retries: int | None = None  # after crashes without progress; None: as the scheduler is set
+    gpu_counts: tuple[int, ...] = ()
+    gpu_types: tuple[str, ...] = ()
+    preferred_type: str = ""  # on equal terms
+    gpu_memory_gb: float | None = None  # that it needs on each GPU
+    option_seconds: tuple[tuple[str, int, float], ...] = ()
+
+    @property
+    def has_options(self) -> bool:
+        """Whether it says more about its GPUs than how many."""
+        return bool(self.gpu_counts or self.gpu_types or self.gpu_memory_gb is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +122,39 @@ class Regime:
 
 @dataclass(frozen=True, slots=True)
 class TraceJob:
-    """A job of a trace: its declaration and the truth. ``extra`` keeps unknown fields."""
+    """A job of a trace: its declaration and the truth. ``extra`` keeps unknown fields.
+
+    ``regimes`` tell how the job runs with its request. Where ``speeds`` are known, they tell how
+    it runs with every option, and ``regimes`` are those of one type.
+    """
 
     spec: JobSpec
     regimes: tuple[Regime, ...]
     extra: Mapping[str, object] = field(default_factory=dict)
+    speeds: Speeds | None = None
+    restart_seconds: float | None = None  # that its starts cost; None: as in the whole run
 
     @property
     def exclusive_seconds(self) -> float:
         """Exclusive runtime ``X``: what the job takes alone, without restarts."""
         return sum(regime.seconds for regime in self.regimes)
+
+    def timeline(self, option: Option | None) -> tuple[Regime, ...]:
+        """The truth with one option: stretches of equal configuration and speed."""
+        if option is None or self.speeds is None:
+            return self.regimes
+        return timeline(self.regimes, self.speeds.epoch_seconds(option.gpu_type, option.gpus))
+
+
+def timeline(schedule: tuple[Regime, ...], epoch_seconds: Sequence[float]) -> tuple[Regime, ...]:
+    """The configurations of a schedule with other times: one for each epoch."""
+    made: list[Regime] = []
+    times = iter(epoch_seconds)
+    for regime in schedule:
+        for seconds, same in groupby(islice(times, regime.epochs)):
+            epochs = sum(1 for _ in same)
+            last = made[-1] if made else None
+            if last and (last.configuration, last.epoch_seconds) == (regime.configuration, seconds):
+                epochs += made.pop().epochs
+            made.append(Regime(regime.configuration, epochs, seconds))
+    return tuple(made)

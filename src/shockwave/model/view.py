@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from shockwave.model.options import Options
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -65,6 +69,9 @@ class View:
     restarts: Ints
     measured_restart_seconds: Floats  # what its last start cost, nan until it was measured
     unsaved_seconds: Floats  # work since its last checkpoint, nan if there is none
+
+    # Where jobs have a choice, or there are several types of GPUs. ``gpus`` is the request.
+    options: Options | None = None
 
     def __len__(self) -> int:
         return len(self.handle)

@@ -31,6 +31,8 @@ class Explanation:
     start_high: Floats | None = None
     bid_fairness: Floats | None = None  # what fairness adds to the bid, included in it
     bid_end: Floats | None = None  # what the common end adds to the bid, included in it
+    starts: Floats | None = None  # [sample, job] in each sampled future, as it was drawn
+    finishes: Floats | None = None  # [sample, job]
 
 
 def first_bids(values: Floats, gpus: Ints) -> Floats:

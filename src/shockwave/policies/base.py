@@ -23,6 +23,11 @@ class Decision:
     until something changes, so that the loop need not ask again. A policy that plans
     also says what its plan is worth (``welfare``), how far from optimal it can be at
     most (``gap``, relative) and what a GPU-round costs in it (``price``).
+
+    Where the view has options, ``options`` says which one each job of ``run`` gets. A running job
+    that gets another one than it holds is stopped and started again. Without ``options`` every
+    job gets its request: on the GPUs that it holds, else on its preferred type, else on the first
+    type with room for it.
     """
 
     run: Ints
@@ -32,6 +37,7 @@ class Decision:
     price: float | None = None
     priority: Floats | None = None  # [job] what the order came from, larger runs first
     backfill: Bools | None = None  # [job] who may use GPUs that are left over; None: everybody
+    options: Ints | None = None  # parallel to ``run``: numbers of the view's options
     explain: Callable[[], Explanation] | None = None  # called only when somebody asks
     # Of a position, why its tenant keeps the job waiting; None if it does not.
     kept_back: Callable[[int], str | None] | None = None
@@ -54,11 +60,13 @@ class Policy(ABC):
     """Chooses the jobs of the next round.
 
     ``predictor`` names the predictor that the policy is meant to be fed by; simple
-    baselines assume that a job's present speed lasts (``reactive``).
+    baselines assume that a job's present speed lasts (``reactive``). A policy that
+    ``wants_profiles`` is shown offline profiles of every option, where a trace has them.
     """
 
     name: ClassVar[str]
     predictor: ClassVar[str] = "reactive"
+    wants_profiles: ClassVar[bool] = False
 
     @classmethod
     def configured(cls, options: PolicyOptions) -> Self:

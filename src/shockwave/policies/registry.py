@@ -20,6 +20,7 @@ POLICIES = Registry(
         "themis": "shockwave.policies.themis:Themis",
         "gavel": "shockwave.policies.gavel:Gavel",
         "allox": "shockwave.policies.allox:Allox",
+        "sia": "shockwave.policies.sia:Sia",
         "ossp": "shockwave.policies.ossp:Ossp",
         "mst": "shockwave.policies.mst:Mst",
         "gandiva-fair": "shockwave.policies.gandiva_fair:GandivaFair",

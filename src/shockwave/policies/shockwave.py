@@ -26,6 +26,7 @@ from shockwave.plan.rollout import Outcome, roll
 from shockwave.plan.stance import STANCES, Index, IndexSettings, Singles, Stance, Worth
 from shockwave.policies.base import Decision, Policy
 from shockwave.policies.fill import fill, largest_first
+from shockwave.policies.option_market import MarketSettings, OptionMarket
 from shockwave.predict.base import Forecast
 
 
@@ -45,6 +46,7 @@ class Settings:
     prices: Prices = field(default_factory=Prices)
     reservations: ReservationRules = field(default_factory=ReservationRules)
     stances: tuple[Stance, ...] = STANCES
+    market: MarketSettings = field(default_factory=MarketSettings)  # where jobs have a choice
 
 
 class Shockwave(Policy):
@@ -56,6 +58,7 @@ class Shockwave(Policy):
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
         self._outlook = Outlook(self.settings.outlook, self.settings.reservations)
+        self._market = OptionMarket(self.settings.market)
         self._stance = 0
         self._promises = Promises()
         self._decisions = 0
@@ -64,6 +67,8 @@ class Shockwave(Policy):
         self._chosen = self._present  # of these, those that ran
 
     def decide(self, view: View, forecast: Forecast) -> Decision:
+        if view.options is not None:
+            return self._market.decide(view, view.options)
         futures = self._outlook.futures(view, forecast, self._samples(view))
         worth = self._worth(futures)
         if int(view.gpus.sum()) > view.gpus_total and self._is_time_to_choose(view):
@@ -140,17 +145,14 @@ class Shockwave(Policy):
 
     def _foretell(
         self, view: View, futures: Futures, stance: int, run: Ints
-    ) -> tuple[Intervals, Intervals]:
-        """Starts and finishes in the samples if the stance is kept, in seconds from now."""
-        here, unit = len(view), view.round_seconds
+    ) -> tuple[Floats, Floats]:
+        """[sample, job] starts and finishes if the stance is kept, in rounds from now."""
+        here = len(view)
         outcome = self._roll(futures, self.settings.stances[stance : stance + 1])
         waits = _waits(view, run)
         # Whoever is not chosen now starts with the next round at the earliest.
         start = np.maximum(outcome.start[0, :, :here], 1.0) * waits
-        finish = np.maximum(outcome.finish[0, :, :here], start)
-        levels = (TAIL, 0.5, 1.0 - TAIL)
-        starts, finishes = (unit * np.quantile(when, levels, axis=0) for when in (start, finish))
-        return Intervals(*starts), Intervals(*finishes)
+        return start, np.maximum(outcome.finish[0, :, :here], start)
 
     def _check_promises(self, view: View, futures: Futures, run: Ints) -> None:
         """Compare what was foretold with what happened, and foretell anew now and then."""
@@ -163,7 +165,9 @@ class Shockwave(Policy):
         self._present, self._chosen = view.handle, view.handle[run]
         self._rounds += 1
         if self._rounds % self.settings.tell_every == 0:
-            start, finish = self._foretell(view, futures, self._stance, run)
+            start, finish = (
+                _intervals(when, unit) for when in self._foretell(view, futures, self._stance, run)
+            )
             waits = _waits(view, run)
             promises.remember(Told.START, view.handle[waits], view.now, start.of(waits))
             promises.remember(Told.FINISH_WAITING, view.handle[waits], view.now, finish.of(waits))
@@ -174,7 +178,8 @@ class Shockwave(Policy):
     ) -> Explanation:
         """The numbers behind the decision, times corrected by how earlier ones came out."""
         now, unit, here = view.now, view.round_seconds, len(view)
-        start, finish = self._foretell(view, futures, stance, run)
+        starts, finishes = self._foretell(view, futures, stance, run)
+        start, finish = (_intervals(when, unit) for when in (starts, finishes))
         waits, promises = _waits(view, run), self._promises
         start = promises.corrected(Told.START, start, now, unit).where(waits, start)
         finish = promises.corrected(Told.FINISH_WAITING, finish, now, unit).where(
@@ -196,7 +201,14 @@ class Shockwave(Policy):
             finish=now + finish.middle,
             finish_high=now + finish.high,
             fair_finish=view.arrival + futures.fair_jct[:here],
+            starts=now + unit * starts.astype(np.float64),
+            finishes=now + unit * finishes.astype(np.float64),
         )
+
+
+def _intervals(when: Floats, unit: float) -> Intervals:
+    """Of ``when[sample, job]``, times ``unit``."""
+    return Intervals(*(unit * np.quantile(when, (TAIL, 0.5, 1.0 - TAIL), axis=0)))
 
 
 def _waits(view: View, run: Ints) -> Bools:

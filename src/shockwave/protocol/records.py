@@ -16,11 +16,10 @@ from .files import read_json, write_json
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The ranks of a launch on one node: the environment of each, and files of slots to lock."""
+    """The ranks of a launch on one node, and the environment of each."""
 
     node: str
     ranks: list[dict[str, str]]
-    slot_locks: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

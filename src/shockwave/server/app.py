@@ -11,12 +11,15 @@ from prometheus_client import CollectorRegistry
 from starlette.middleware import Middleware
 
 from shockwave.server import (
+    dashboard_page,
     docs_page,
     problems,
     routes_cluster,
     routes_groups,
     routes_health,
     routes_jobs,
+    routes_session,
+    routes_views,
 )
 from shockwave.server.auth import NoForeignPages
 from shockwave.server.door import SchedulerDoor
@@ -24,7 +27,10 @@ from shockwave.server.event_stream import EventFeed
 from shockwave.server.http_metrics import HttpMetrics
 from shockwave.server.limits import MIB, BodyLimit
 from shockwave.server.metrics import SchedulerMetrics
+from shockwave.server.past import Past
 from shockwave.server.people import People
+from shockwave.server.present import Present
+from shockwave.server.sessions import Sessions
 from shockwave.server.version_header import VersionHeader
 from shockwave.version import __version__
 
@@ -33,7 +39,7 @@ Submit training jobs, see why they run or wait, read what they write.
 
 Times are unix seconds, durations are seconds. Every error is an `application/problem+json`
 document. Over the Unix socket you are the user that you are; over TCP send
-`Authorization: Bearer TOKEN`.
+`Authorization: Bearer TOKEN`. Browsers sign in, and show a cookie and the header `Shockwave-Key`.
 """
 
 
@@ -75,11 +81,18 @@ def create_app(
     app.state.metrics = SchedulerMetrics(door, registry, fairness_seconds=fairness_seconds)
     app.state.feed = EventFeed(door)
     app.state.closing = Event()
+    app.state.sessions = Sessions()
+    app.state.address = None  # the listener knows
+    app.state.present = Present(door, app.state.closing)
+    app.state.past = Past(door)
     problems.install(app)
     app.include_router(routes_groups.router)  # before /jobs/{job}, which its paths would fit
     app.include_router(routes_jobs.router)
     app.include_router(routes_cluster.router)
+    app.include_router(routes_session.router)
+    app.include_router(routes_views.router)
     app.include_router(routes_health.router)
+    app.include_router(dashboard_page.router)
     app.include_router(docs_page.router)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app

@@ -7,6 +7,7 @@ events of the database on the last of them.
 from __future__ import annotations
 
 import gzip
+import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,13 +24,13 @@ class Archive:
 
     def __init__(self, folder: Path | None, segment_events: int = SEGMENT_EVENTS) -> None:
         self.segment_events = segment_events
-        self._folder = folder
+        self.folder = folder
         self._segments: list[tuple[int, int, Path]] = []  # (first, last, file), in order
         self.refresh()
 
     def refresh(self) -> None:
         found = []
-        for path in [] if self._folder is None else self._folder.glob("journal-*.jsonl.gz"):
+        for path in [] if self.folder is None else self.folder.glob("journal-*.jsonl.gz"):
             match = _NAME.fullmatch(path.name)
             if match:
                 found.append((int(match[1]), int(match[2]), path))
@@ -42,15 +43,25 @@ class Archive:
 
     def add(self, first: int, lines: Sequence[str]) -> None:
         """Events that follow on the last one here."""
-        if self._folder is None or first != self.last + 1:
-            raise JournalError(f"{self._folder}: event {self.last + 1} would be missing")
+        if self.folder is None or first != self.last + 1:
+            raise JournalError(f"{self.folder}: event {self.last + 1} would be missing")
         last = first + len(lines) - 1
-        self._folder.mkdir(exist_ok=True, mode=0o700)
-        path = self._folder / f"journal-{first:012d}-{last:012d}.jsonl.gz"
+        self.folder.mkdir(exist_ok=True, mode=0o700)
+        path = self.folder / f"journal-{first:012d}-{last:012d}.jsonl.gz"
         text = "".join(f"{line}\n" for line in lines).encode()
         with atomic_bytes(path) as file:
             file.write(gzip.compress(text, compresslevel=6, mtime=0))
         self._segments.append((first, last, path))
+
+    def last_before(self, seconds: float) -> int:
+        """The number of an event before that time, after which nothing earlier begins a file."""
+        after = 0
+        for first, _, path in self._segments:
+            with gzip.open(path, "rb") as file:
+                if json.loads(file.readline())["time"] >= seconds:
+                    break
+            after = first - 1
+        return after
 
     def lines(self, after: int) -> Iterator[tuple[int, bytes]]:
         """Events with numbers above ``after``. Raises :class:`JournalError` for a damaged file."""

@@ -2,7 +2,8 @@
 
 Over the Unix socket the kernel says which user it is. Over TCP a token does: the operator's, a
 user's, or a job's, which opens the reports and the record of that job and nothing else. A token
-that is shown counts over the socket too. Pages of web sites are refused everywhere: no browser
+that is shown counts over the socket too. A browser shows a session
+(:mod:`shockwave.server.sessions`). Pages of other web sites are refused everywhere: no browser
 should be made to carry a token here by a page that somebody happens to visit.
 """
 
@@ -20,10 +21,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shockwave.server.candidates import no_such_job
 from shockwave.server.door import SchedulerDoor
-from shockwave.server.people import People, Person
+from shockwave.server.people import Credential, People, Person
 from shockwave.server.problems import ProblemError, ProblemResponse
 from shockwave.server.records import JobRecord
 from shockwave.server.redaction import public_record
+from shockwave.server.sessions import KEY_HEADER, Sessions
+from shockwave.server.tokens import hash_token
 
 PEER_UID = "peer_uid"  # in the state of a connection, where it is one over the Unix socket
 _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="shockwave"'}
@@ -41,6 +44,7 @@ class Caller:
     people: People
     person: Person | None = None
     job: str | None = None
+    credential: Credential | None = None  # what said so, of a person
 
     def someone(self) -> Person:
         """The person; a 403 for a job."""
@@ -68,23 +72,45 @@ class Caller:
         return public_record(record)
 
 
+def cookie_name(request: Request) -> str:
+    """With the port in it: browsers mix up the cookies of all ports of a machine."""
+    return f"shockwave_{request.url.port or request.url.scheme}"
+
+
+def session_of(request: Request) -> Credential | None:
+    """Whose session the browser shows; None where it shows none."""
+    cookie = request.cookies.get(cookie_name(request))
+    key = request.headers.get(KEY_HEADER)
+    sessions: Sessions = request.app.state.sessions
+    return None if cookie is None or key is None else sessions.find(cookie, key)
+
+
+async def person_of(people: People, credential: Credential) -> Caller:
+    """Who that is. A 401 for what is no longer good, a 403 for strangers."""
+    person = await run_in_threadpool(people.of_credential, credential)
+    if person is None:
+        raise ProblemError(401, "unauthorized", "No such token.", _CHALLENGE)
+    return Caller(people, person, credential=credential)
+
+
 async def caller(request: Request, _: Annotated[object, Depends(_documented)]) -> Caller:
     """The caller of this request. A 401 where nothing says who it is, a 403 for strangers."""
     people: People = request.app.state.people
     given = request.headers.get("authorization")
     if given is None:
-        uid = getattr(request.state, PEER_UID, None)
-        if uid is None:
+        credential = session_of(request) or Credential(getattr(request.state, PEER_UID, None))
+        if credential == Credential():
             raise ProblemError(
                 401, "unauthorized", "A token is needed: Authorization: Bearer ...", _CHALLENGE
             )
-        return Caller(people, await run_in_threadpool(people.of_uid, uid))
+        return await person_of(people, credential)
     scheme, _space, token = given.partition(" ")
     token = token.strip()
     if scheme.lower() == "bearer" and token:
-        person = await run_in_threadpool(people.of_token, token)
+        credential = Credential(token_hash=hash_token(token))
+        person = await run_in_threadpool(people.of_credential, credential)
         if person is not None:
-            return Caller(people, person)
+            return Caller(people, person, credential=credential)
         door: SchedulerDoor = request.app.state.door
         job = await run_in_threadpool(door.job_of_token, token)
         if job is not None:
@@ -149,15 +175,20 @@ class NoForeignPages:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and _is_foreign(Headers(scope=scope), scope["scheme"]):
+        if scope["type"] == "http" and _is_foreign(Headers(scope=scope), scope):
             reason = "Requests of web pages from elsewhere are refused."
             await ProblemResponse(scope, 403, "forbidden", reason)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
 
-def _is_foreign(headers: Headers, scheme: str) -> bool:
+def _is_foreign(headers: Headers, scope: Scope) -> bool:
     origin = headers.get("origin")
-    if origin is not None and origin != f"{scheme}://{headers.get('host', '')}":
+    if origin is not None and origin != f"{scope['scheme']}://{headers.get('host', '')}":
         return True
-    return headers.get("sec-fetch-site") in ("cross-site", "same-site")
+    if headers.get("sec-fetch-site") not in ("cross-site", "same-site"):
+        return False
+    # A link may lead to a page of ours: it shows nothing before it has signed in by itself.
+    follows_link = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest"))
+    is_page = scope["method"] == "GET" and not scope["path"].startswith(("/api/", "/metrics"))
+    return not (is_page and follows_link == ("navigate", "document"))

@@ -18,13 +18,14 @@ from shockwave.model.errors import InputError
 from shockwave.model.events import Event, Placement
 from shockwave.model.view import View
 from shockwave.policies.base import Decision
-from shockwave.predict.base import Forecast
+from shockwave.predict.base import Forecast, Trajectories
 from shockwave.server import facts as facts_module
 from shockwave.server.describe import NEXT_ROUND, DecisionInForce, job_record
 from shockwave.server.facts import JobFacts
 from shockwave.server.groups import group_record
 from shockwave.server.outside import log_from_outside
 from shockwave.server.projection import NodeFacts, Projection
+from shockwave.server.prospects import futures_of, sampled, speeds_ahead
 from shockwave.server.records import (
     GroupRecord,
     JobRecord,
@@ -36,6 +37,7 @@ from shockwave.server.records import (
     Totals,
 )
 from shockwave.server.store import Store
+from shockwave.server.view_records import FuturesRecord, SpeedAhead
 
 _ACTIVE_STATES = ("waiting", "running")
 
@@ -62,6 +64,8 @@ class Board(Journal):
         self._records: dict[str, _Made] = {}  # of active jobs
         self._outage = ""
         self._decision: DecisionInForce | None = None
+        self._sampling = threading.Lock()
+        self._sampled: tuple[DecisionInForce, Trajectories | None] | None = None
         self.next_round_unix: float | None = None  # when it begins, as far as is known
 
     # Writing.
@@ -205,6 +209,36 @@ class Board(Journal):
         active.sort(key=lambda facts: (facts.state != "running", facts.number))
         return PlanRecord(round=last, jobs=[self._record_of(facts, decision) for facts in active])
 
+    def futures(self) -> FuturesRecord:
+        with self._changed:
+            ids = {facts.handle: facts.id for facts in self._projection.jobs.values()}
+            decision = self._decision
+        return futures_of(decision, ids, self._projection.origin_unix)
+
+    def speeds_ahead(self, facts: JobFacts) -> list[SpeedAhead]:
+        """What the decision in force expects of a job that is not over."""
+        decision = self._decision
+        position = None if decision is None else decision.position.get(facts.handle)
+        if decision is None or position is None or facts.ended:
+            return []
+        with self._sampling:
+            if self._sampled is None or self._sampled[0] is not decision:
+                self._sampled = (decision, sampled(decision))
+            trajectories = self._sampled[1]
+        if trajectories is None:
+            return []
+        done = float(decision.view.epochs_done[position])
+        return speeds_ahead(trajectories, position, done, float(facts.spec.epochs))
+
+    def round_seconds(self) -> float | None:
+        """How long a round lasts; None before the second one."""
+        with self._changed:
+            rounds = self._projection.rounds
+            if len(rounds) < 2 or rounds[-1].round <= rounds[-2].round:
+                return None
+            last, before = rounds[-1], rounds[-2]
+        return (last.time - before.time) / (last.round - before.round)
+
     def rounds(self, after: int, limit: int) -> list[RoundRecord]:
         with self._changed:
             newest_first: Iterable[RoundRecord] = reversed(self._projection.rounds)
@@ -224,6 +258,7 @@ class Board(Journal):
             return [
                 NodeRecord(
                     id=name,
+                    gpu_type=item.node.gpu_type,
                     gpus=item.node.gpus,
                     # What is ordered may still be others'.
                     gpus_busy=min(busy.get(name, 0), item.node.gpus - item.others),

@@ -24,6 +24,9 @@ NEXT_ROUND = "decided about in the next round"
 class DecisionInForce:
     """The last decision with what it was based on, and each job's place in it."""
 
+    view: View
+    forecast: Forecast
+    decision: Decision
     reasons: Reasons
     position: dict[int, int]  # by handle
     ftf: Floats  # [job] predicted finish-time fairness
@@ -33,7 +36,8 @@ class DecisionInForce:
     def of(view: View, forecast: Forecast, decision: Decision) -> DecisionInForce:
         position = {handle: i for i, handle in enumerate(view.handle.tolist())}
         ftf, definition = predicted_ftf(view, forecast, decision)
-        return DecisionInForce(Reasons(view, decision), position, ftf, definition)
+        reasons = Reasons(view, decision)
+        return DecisionInForce(view, forecast, decision, reasons, position, ftf, definition)
 
 
 def predicted_ftf(view: View, forecast: Forecast, decision: Decision) -> tuple[Floats, str]:
@@ -87,6 +91,7 @@ def job_record(
         crashes=facts.crashes,
         preemptions=facts.preemptions,
         nodes=[node for node, _ in facts.placement],
+        slots={node: list(slots) for node, slots in facts.placement},
         why=_why_record(facts, decision, origin_unix, obstacle, contested),
         group=spec.group,
         weight=spec.weight,
@@ -220,7 +225,9 @@ def _told(
         bid=_finite(told.bid),
         price=_finite(told.price),
         ahead=told.ahead,
+        start_low=unix(told.start_low),
         expected_start=unix(told.expected_start),
+        start_high=unix(told.start_high),
         finish_low=unix(told.finish_low) if knows else None,
         finish=unix(told.finish) if knows else None,
         finish_high=unix(told.finish_high) if knows else None,

@@ -116,7 +116,7 @@ class Desk(Lookout):
         self, submission: Submission, idempotency_key: str | None, owner: str = ""
     ) -> tuple[JobRecord, bool]:
         accepted = self._accepted_as_new(submission, owner)
-        warnings = self._warnings(accepted)
+        warnings = self._warnings(accepted, owner)
         record, is_new = self._submit_once(accepted, idempotency_key, owner)
         return record.model_copy(update={"warnings": warnings}), is_new
 
@@ -134,11 +134,12 @@ class Desk(Lookout):
         account = self._account(owner)
         return checked(submission, gpus=self._gpus_known, executor=self._executor, account=account)
 
-    def _warnings(self, submission: Submission) -> list[str]:
+    def _warnings(self, submission: Submission, owner: str) -> list[str]:
         """What the executor says of such a job; raises where it could never run it."""
         spec = spec_of("new", self._clock.now(), submission)
         workdir = submission.workdir
-        command = command_of(submission, environment={}, workdir=workdir, token="", user="")
+        user = owner if self._as_owner else ""
+        command = command_of(submission, environment={}, workdir=workdir, token="", user=user)
         return self._check(spec, command)
 
     def _submit_once(
@@ -170,7 +171,7 @@ class Desk(Lookout):
         submissions = [self._accepted_as_new(admit(job), owner) for job in batch.submissions()]
         alike = {(job.gpus, repr(job.sections)): job for job in submissions}
         for submission in alike.values():  # what an executor looks at
-            self._warnings(submission)
+            self._warnings(submission, owner)
         if idempotency_key is None:
             made = self._submit(submissions, owner, None, batch.group, batch.parallel)
             return made, True

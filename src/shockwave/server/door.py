@@ -23,6 +23,7 @@ from shockwave.server.records import (
     TenantRecord,
     Totals,
 )
+from shockwave.server.view_records import FuturesRecord, StoryRecord
 
 if TYPE_CHECKING:
     from shockwave.server.batches import Batch, BatchRecord
@@ -134,6 +135,26 @@ class SchedulerDoor(ABC):
 
     @abstractmethod
     def rounds(self, *, after: int, limit: int) -> list[RoundRecord]: ...
+
+    @abstractmethod
+    def story(self, job: str, *, with_speeds: bool) -> StoryRecord:
+        """What happened to the job of this id, and with its speeds also what is expected."""
+
+    @abstractmethod
+    def futures(self) -> FuturesRecord:
+        """The sampled futures of the decision in force."""
+
+    @abstractmethod
+    def last_event(self) -> int:
+        """The number of the last event that can be seen."""
+
+    @abstractmethod
+    def span(self) -> tuple[float, float]:
+        """When the journal begins, and now, in unix seconds."""
+
+    @abstractmethod
+    def for_the_past(self) -> dict[str, Any]:
+        """Where the journal is, and what the present says about the past."""
 
     @abstractmethod
     def nodes(self) -> list[NodeRecord]: ...

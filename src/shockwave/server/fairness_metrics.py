@@ -36,10 +36,10 @@ from shockwave.server.door import SchedulerDoor
 QUANTILES = {"0.5": 0.5, "0.95": 0.95, "1": 1.0}
 FORECAST = "forecast"
 LATELY_SECONDS = 2 * 86_400.0
-_LIVES = (  # what a job's fairness depends on
+LIVES = (  # what a job's fairness depends on
     JobSubmitted, JobStarted, JobStopped, JobFinished, JobFailed, JobCancelled, NodeUp, NodeDown,
 )  # fmt: skip
-_KINDS = tuple(cls.kind for cls in _LIVES)
+_KINDS = tuple(cls.kind for cls in LIVES)
 logger = logging.getLogger(__name__)
 
 
@@ -86,7 +86,7 @@ class FairnessMetrics:
         self._finished = finished
         nodes = tuple(Node(node.id, node.gpus) for node in door.nodes())
         try:
-            history = fold_history(_lives(door.recent_events(LATELY_SECONDS, _KINDS), nodes))
+            history = fold_history(lives_of(door.recent_events(LATELY_SECONDS, _KINDS), nodes))
         except JournalError:
             logger.exception("fairness cannot be computed from this journal")
             return
@@ -102,7 +102,7 @@ class FairnessMetrics:
         self._unfair.labels(definition).set(unfair)
 
 
-def _lives(events: list[Event], nodes: tuple[Node, ...]) -> list[Event]:
+def lives_of(events: list[Event], nodes: tuple[Node, ...]) -> list[Event]:
     """A small journal: the jobs whose whole life is here, on the nodes of today."""
     began = events[0].time if events else 0.0
     settings = RunStarted(began, "", "", "live", nodes, 1.0, 0.0, 0, "")

@@ -14,8 +14,10 @@ from typing import Any
 from shockwave.protocol.files import open_plain
 from shockwave.protocol.paths import JobPaths
 from shockwave.server.records import MetricsRecord, Point
+from shockwave.server.view_records import SpeedSeen
 
 MOST_POINTS = 2_000  # of one figure; of more every second one is left out, again and again
+MOST_SPEEDS = 1_000  # epochs, likewise
 _MOST_NAMES = 64
 _MOST_LINKS = 16
 _LONGEST_NAME = 128
@@ -37,6 +39,28 @@ def reported(job: str, paths: JobPaths) -> MetricsRecord:
             else:
                 _figures(figures, record)
     return MetricsRecord(id=job, metrics=figures, links=links)
+
+
+def speeds_seen(paths: JobPaths) -> list[SpeedSeen]:
+    """The epochs of all launches and how long they took; what was undone is left out."""
+    seen: list[SpeedSeen] = []
+    for generation in paths.reported_generations():
+        for record in _records(paths, generation):
+            epoch, seconds = _number(record.get("epoch")), _number(record.get("seconds"))
+            time, size = _number(record.get("time")), _number(record.get("configuration"))
+            if record.get("event") == "started" and epoch is not None:
+                while seen and seen[-1].epoch > epoch:
+                    seen.pop()
+            if record.get("event") != "epoch" or abs(size or 0.0) >= 2**53:
+                continue
+            if epoch is not None and seconds is not None and time is not None:
+                configuration = None if size is None else int(size)
+                seen.append(
+                    SpeedSeen(time=time, epoch=epoch, seconds=seconds, configuration=configuration)
+                )
+                if len(seen) > MOST_SPEEDS:
+                    del seen[1:-1:2]
+    return seen
 
 
 def links_of(paths: JobPaths) -> dict[str, str]:

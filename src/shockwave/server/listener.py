@@ -21,6 +21,7 @@ from shockwave.server.auth import PEER_UID
 from shockwave.server.places import connect, short_name
 
 GRACE_SECONDS = 5
+USUAL_PORT = 7410
 _BACKLOG = 1024
 _CREDENTIALS = struct.Struct("3i")  # process, user, group: see unix(7)
 
@@ -30,6 +31,9 @@ class Listener(uvicorn.Server):
 
     def __init__(self, app: FastAPI) -> None:
         self._closing = app.state.closing
+        self._opening = asyncio.Lock()
+        self._url: str | None = None  # for browsers
+        app.state.address = self.address
         super().__init__(
             uvicorn.Config(
                 app,
@@ -45,6 +49,33 @@ class Listener(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(None if sockets is None else [_as_tcp(item) for item in sockets])
+        tcp = [item for item in sockets or () if item.family != socket.AF_UNIX]
+        self._url = url_of(tcp[0]) if tcp else None
+
+    async def address(self, *, may_open: bool) -> str | None:
+        """Where browsers on this machine reach us, None if nowhere.
+
+        Where no port is open and one may be, opens one that no other machine can reach.
+        """
+        async with self._opening:
+            if self._url is None and may_open:
+                self._url = await self._open_port()
+            return self._url
+
+    async def _open_port(self) -> str:
+        try:
+            listening = tcp_socket("127.0.0.1", USUAL_PORT)
+        except InputError:  # somebody has it
+            listening = tcp_socket("127.0.0.1", 0)
+
+        def protocol() -> _WithPeer:
+            return _WithPeer(self.config, self.server_state, self.lifespan.state)
+
+        loop = asyncio.get_running_loop()
+        with listening:  # the server has a copy
+            server = await loop.create_server(protocol, sock=_as_tcp(listening))
+            self.servers.append(server)
+            return url_of(listening)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._closing.set()
@@ -141,6 +172,13 @@ def tcp_socket(host: str, port: int) -> socket.socket:
             hint="Choose another --port, or end the program that has it",
         ) from error
     return listening
+
+
+def url_of(listening: socket.socket) -> str:
+    """How a browser on this machine calls what listens there."""
+    host, port = listening.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _as_tcp(listening: socket.socket) -> socket.socket:

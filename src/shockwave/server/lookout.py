@@ -16,7 +16,7 @@ from shockwave.server.clock import RealClock
 from shockwave.server.door import SchedulerDoor
 from shockwave.server.execution import JobFiles
 from shockwave.server.facts import JobFacts
-from shockwave.server.job_reports import exit_code_of, links_of, reported
+from shockwave.server.job_reports import exit_code_of, links_of, reported, speeds_seen
 from shockwave.server.logs import has_log
 from shockwave.server.records import (
     GroupRecord,
@@ -33,6 +33,13 @@ from shockwave.server.records import (
 )
 from shockwave.server.store import Store
 from shockwave.server.submissions import JobTokens, submission_of
+from shockwave.server.view_records import (
+    FuturesRecord,
+    PastNode,
+    RegimeRecord,
+    RunRecord,
+    StoryRecord,
+)
 
 _SUBMISSIONS_KEPT = 4096
 _OWNERS_KEPT = 65_536
@@ -122,6 +129,45 @@ class Lookout(SchedulerDoor):
     def rounds(self, *, after: int, limit: int) -> list[RoundRecord]:
         return self._board.rounds(after, limit)
 
+    def story(self, job: str, *, with_speeds: bool) -> StoryRecord:
+        facts = self._facts(job)
+        return StoryRecord(
+            id=facts.id,
+            round_seconds=self._board.round_seconds(),
+            runs=[RunRecord(start=start, stop=stop, end=end) for start, stop, end in facts.runs],
+            regimes=[
+                RegimeRecord(time=time, epoch=epoch, configuration=configuration)
+                for time, epoch, configuration in facts.regimes
+            ],
+            speeds=speeds_seen(JobPaths.of(self._state_dir, facts.id)) if with_speeds else [],
+            ahead=self._board.speeds_ahead(facts) if with_speeds else [],
+        )
+
+    def futures(self) -> FuturesRecord:
+        return self._board.futures()
+
+    def last_event(self) -> int:
+        return self._board.sequence_number
+
+    def span(self) -> tuple[float, float]:
+        with self._board.projection() as projection:
+            return projection.origin_unix, projection.unix(self._clock.now())
+
+    def for_the_past(self) -> dict[str, Any]:
+        plan = self._board.plan()
+        with self._board.projection() as projection:
+            active = projection.jobs
+        archive = self._store.archive.folder
+        assert archive is not None  # only who reads another's database may not know it
+        since = {job: facts.runs[-1][0] for job, facts in active.items() if facts.placement}
+        return {
+            "database": self._store.url,
+            "archive": archive.absolute(),
+            "nodes": [PastNode(id=node.id, gpus=node.gpus) for node in self._board.nodes()],
+            "active": plan.jobs,
+            "running_since": since,
+        }
+
     def nodes(self) -> list[NodeRecord]:
         return self._board.nodes()
 
@@ -162,5 +208,4 @@ class Lookout(SchedulerDoor):
         return facts
 
     def _clock_unix(self) -> float:
-        with self._board.projection() as projection:
-            return projection.unix(self._clock.now())
+        return self.span()[1]

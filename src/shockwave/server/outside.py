@@ -11,7 +11,6 @@ from shockwave.model.events import (
     JobStopped,
     NodeDown,
     NodeUp,
-    StopReason,
 )
 
 logger = logging.getLogger(__name__)
@@ -27,7 +26,7 @@ def log_from_outside(event: Event) -> None:
             logger.info("node %s is up with %d GPUs", event.node.id, event.node.gpus)
         case JobNoted() if event.note:
             logger.info("job %s: %s", event.job, event.note)
-        case JobStopped() if event.reason is not StopReason.PREEMPTED:
+        case JobStopped() if not event.reason.ordered:
             said = event.detail.splitlines()
             why = said[0] if said else "no reason is known"
             logger.warning("job %s stopped, %s: %s", event.job, event.reason.value, why)

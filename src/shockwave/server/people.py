@@ -12,6 +12,7 @@ user, so only that user and those who are named may submit.
 from __future__ import annotations
 
 import grp
+import hmac
 import os
 import pwd
 import re
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING
 from shockwave.executors.live import EXECUTORS
 from shockwave.server.door import NotAllowed
 from shockwave.server.records import Submission
-from shockwave.server.tokens import UserTokens, token_matches
+from shockwave.server.tokens import UserTokens, hash_token
 
 if TYPE_CHECKING:
     from shockwave.server.settings import ServeConfig
@@ -39,6 +40,14 @@ class Person:
     name: str
     uid: int | None = None
     operator: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What said who somebody is: the kernel, which user; or a token, of which this is the hash."""
+
+    uid: int | None = None
+    token_hash: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +125,16 @@ class People:
 
     def of_token(self, token: str) -> Person | None:
         """The user that a token belongs to; None for one that nobody has."""
-        if self.token_hash is not None and token_matches(token, self.token_hash):
+        return self.of_credential(Credential(token_hash=hash_token(token)))
+
+    def of_credential(self, credential: Credential) -> Person | None:
+        """Who somebody is now; None for a token that was revoked since."""
+        if credential.uid is not None:
+            return self.of_uid(credential.uid)
+        digest = credential.token_hash
+        if self.token_hash is not None and hmac.compare_digest(digest, self.token_hash):
             return Person("", None, operator=True)
-        name = None if self._user_tokens is None else self._user_tokens.user_of(token)
+        name = None if self._user_tokens is None else self._user_tokens.user_of(digest)
         if name is None:
             return None
         try:

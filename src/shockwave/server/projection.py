@@ -45,7 +45,7 @@ from shockwave.model.events import (
 )
 from shockwave.server import facts as facts_module
 from shockwave.server.describe import round_record
-from shockwave.server.facts import JobFacts
+from shockwave.server.facts import JobFacts, kept, run_ended, with_run
 from shockwave.server.records import RoundRecord, State
 
 ROUNDS_KEPT = 2_000  # older ones are in the journal
@@ -118,7 +118,7 @@ class Projection:
             case JobStopped():
                 self._stopped(event)
             case RegimeChanged():
-                self._update(event.job, configuration=event.configuration)
+                self._regime_changed(event)
             case JobRunning():
                 self._update(event.job, confirmed=True, note="")
             case JobNoted():
@@ -206,6 +206,7 @@ class Projection:
                 starts=event.attempt,
                 placement=event.placement,
                 confirmed=False,
+                runs=with_run(facts.runs, self.unix(event.time)),
                 silent_since_unix=None,
                 note="",
             )
@@ -224,9 +225,17 @@ class Projection:
                 crash=event.detail or "crashed" if crashed else "",
                 setback="" if crashed else event.detail,
                 last_stop=event.reason.value,
+                runs=run_ended(facts.runs, self.unix(event.time), event.reason.value),
                 silent_since_unix=None,
                 note="",
             )
+
+    def _regime_changed(self, event: RegimeChanged) -> None:
+        facts = self.jobs.get(event.job)
+        if facts is not None:
+            entered = (self.unix(event.time), event.epoch, event.configuration)
+            regimes = kept((*facts.regimes, entered))
+            self._update(event.job, configuration=event.configuration, regimes=regimes)
 
     def _progressed(self, event: Progressed) -> None:
         columns = (
@@ -282,7 +291,10 @@ class Projection:
             return
         del self._by_handle[facts.handle]
         time = self.unix(event.time)
-        last = replace(facts, state=state, finished_unix=time, placement=(), crash="", note="")
+        runs = run_ended(facts.runs, time, state)
+        last = replace(
+            facts, state=state, finished_unix=time, placement=(), crash="", note="", runs=runs
+        )
         self.ended.append(last)
         self.ended_by_state[state] = self.ended_by_state.get(state, 0) + 1
         totals = self.tenants[facts.spec.tenant]

@@ -166,7 +166,9 @@ class WhyRecord(_Record):
     bid: float | None = None
     price: float | None = None
     ahead: int | None = None
+    start_low: float | None = None
     expected_start: float | None = None
+    start_high: float | None = None
     finish_low: float | None = None
     finish: float | None = None
     finish_high: float | None = None
@@ -198,6 +200,7 @@ class JobRecord(_Record):
     crashes: int
     preemptions: int
     nodes: list[str]
+    slots: dict[str, list[int]] = Field(default_factory=dict)  # its GPUs on each node
     starting: bool = False  # its GPUs are ordered, but its processes were not seen yet
     note: str = ""  # what the cluster says of a job that it keeps waiting or suspended
     warnings: list[str] = Field(default_factory=list)  # when it was submitted
@@ -254,6 +257,7 @@ class MetricsRecord(_Record):
 
 class NodeRecord(_Record):
     id: str
+    gpu_type: str = ""
     gpus: int
     gpus_busy: int
     gpus_others: int = 0  # held by others than this scheduler

@@ -15,6 +15,7 @@ from shockwave.server.problems import ProblemError, responses
 from shockwave.server.records import NodeRecord, PlanRecord
 from shockwave.server.redaction import public_event
 from shockwave.server.routes_jobs import API, MAX_PAGE, Scheduler, document
+from shockwave.server.routes_session import me_of
 
 _LARGEST = 2**53
 _SENT_EVENT = {
@@ -136,14 +137,7 @@ def list_tenants(door: Scheduler, who: Who) -> Response:
 )
 def who_am_i(who: Who) -> Response:
     """As whom your jobs run, and for which tenant."""
-    someone = who.someone()
-    me = Me(
-        user=someone.name,
-        operator=someone.operator,
-        tenant=who.people.tenant_of(someone),
-        runs_as=who.people.runs_as(someone),
-    )
-    return document(me)
+    return document(me_of(who))
 
 
 @router.get(

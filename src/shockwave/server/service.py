@@ -114,7 +114,7 @@ class Service:
         self._cleaned_at = -_CLEAN_EVERY_SECONDS
         self.desk = Desk(
             executor=self.config.executor,
-            slots=None if self.config.discovers_nodes else self.config.slots,
+            slots=None if self.config.discovers_nodes else self.config.cluster.gpus,
             state_dir=self.config.state_dir,
             store=self._store,
             clock=self._clock,

@@ -7,6 +7,7 @@ documentation are made from this model and from the options of the executors.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,7 @@ from shockwave.policies.registry import POLICIES
 from shockwave.predict.registry import PREDICTORS
 from shockwave.server.addresses import Target
 from shockwave.server.places import default_socket, default_state_dir
+from shockwave.server.slots import SlotsSetting, kinds_in, nodes_of
 from shockwave.server.tokens import hash_token
 
 ENVIRONMENT_PREFIX = "SHOCKWAVE_"
@@ -160,11 +162,13 @@ class ServeConfig(BaseModel):
     """Where jobs run: an executor by name, or a class as ``my_package:MyExecutor``."""
     site_options: SerializeAsAny[SiteOptions] = Field(default_factory=dict, validate_default=True)
     """The options of the executor."""
-    slots: int = Field(default_factory=_slots_of_this_machine, ge=1, le=100_000)
-    """GPU slots, where the executor does not know its GPUs itself. Without it, the GPUs of this
-    machine, or one slot if it has none."""
+    slots: SlotsSetting = Field(default_factory=_slots_of_this_machine)
+    """GPU slots, where the executor does not know its GPUs itself: a number, or kinds of GPUs and
+    the number of each, such as ``A100:2,T4:4``. Without it, the GPUs of this machine, or one slot
+    if it has none."""
     gpus_per_node: int | None = Field(None, ge=1)
-    """Emulate several nodes with this many slots each. Without it, all slots are on one node."""
+    """Emulate several nodes with this many slots each. Without it, all slots of a kind are on one
+    node."""
     cpu_jobs: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=0)
     """Jobs without GPUs (``--gpus 0``) that run at once at most. Without it, one for each
     processor of this machine."""
@@ -294,7 +298,11 @@ class ServeConfig(BaseModel):
         """The nodes that these settings make; none where the executor knows them."""
         if self.discovers_nodes:
             return Cluster(())
-        return Cluster.uniform(self.slots, self.gpus_per_node or self.slots)
+        if isinstance(self.slots, str):
+            kinds = Counter(dict(kinds_in(self.slots)))
+        else:
+            kinds = Counter(self.site_options.kinds_of_slots(self.slots))
+        return Cluster(nodes_of(kinds.items(), self.gpus_per_node))
 
     @property
     def rounds(self) -> Rounds:
@@ -365,6 +373,8 @@ class Setting:
     def kind(self) -> type:
         """The type of its values, as far as it matters to somebody who writes one."""
         known = {kind for kind in _types(self.field.annotation) if isinstance(kind, type)}
+        if str in known:
+            return str
         return next((kind for kind in (bool, int, float, Path) if kind in known), str)
 
     @property

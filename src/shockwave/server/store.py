@@ -90,6 +90,7 @@ class Store:
     """
 
     def __init__(self, url: str, archive: Archive, *, only_read: bool = False) -> None:
+        self.url = url
         self.where = shown_url(url)
         self.archive = archive
         self._only_read = only_read
@@ -347,6 +348,10 @@ class Store:
 
     def events_since(self, seconds: float, kinds: Sequence[str]) -> list[Event]:
         """Events of these kinds from a time on, as far as they are not archived yet."""
+        return [event for _, event in self._stored(self.last_before(seconds), kinds)]
+
+    def last_before(self, seconds: float) -> int:
+        """The number of the last event before a time, as far as they are not archived yet."""
         last, _ = self.last_event()
         low, high = self.archive.last, last
         with clear_errors(self.where), self._engine.connect() as connection:
@@ -358,13 +363,31 @@ class Store:
                     low = middle + 1
                 else:
                     high = middle
-            found = sa.select(_events.c.seq, _events.c.record).where(
-                _events.c.seq > low, _events.c.kind.in_(kinds)
-            )
+        return low
+
+    def events_between(
+        self, begin: float, end: float, kinds: Sequence[str]
+    ) -> Iterator[tuple[int, Event]]:
+        """Events of these kinds from ``begin`` until ``end``, archived ones included."""
+        tags = tuple(f'"kind":"{kind}"'.encode() for kind in kinds)
+        for number, line in self.archive.lines(self.archive.last_before(begin)):
+            if any(tag in line for tag in tags):  # most are not read any closer
+                event = event_of_line(line, f"the archive, event {number}")
+                if event.kind in kinds and begin <= event.time < end:
+                    yield number, event
+        for number, event in self._stored(self.last_before(begin), kinds, end):
+            yield number, event
+
+    def _stored(
+        self, after: int, kinds: Sequence[str], end: float = math.inf
+    ) -> Iterator[tuple[int, Event]]:
+        found = sa.select(_events.c.seq, _events.c.record).where(
+            _events.c.seq > after, _events.c.kind.in_(kinds), _events.c.time < end
+        )
+        with clear_errors(self.where), self._engine.connect() as connection:
             rows = connection.execute(found.order_by(_events.c.seq)).all()
-        return [
-            event_of_line(row.record.encode(), f"{self.where}, event {row.seq}") for row in rows
-        ]
+        for row in rows:
+            yield int(row.seq), event_of_line(row.record.encode(), f"{self.where}, event {row.seq}")
 
     def archive_events(
         self, before_seconds: float, up_to: int, most_segments: float = math.inf

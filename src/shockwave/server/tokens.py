@@ -50,9 +50,9 @@ class UserTokens:
         self._signature: tuple[int, int, int] | None = None
         self._users: dict[str, str] = {}
 
-    def user_of(self, token: str) -> str | None:
+    def user_of(self, token_hash: str) -> str | None:
         # Looked up by hash: how long that takes says nothing about a token.
-        return self._current().get(hash_token(token))
+        return self._current().get(token_hash)
 
     def any(self) -> bool:
         return bool(self._current())

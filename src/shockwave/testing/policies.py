@@ -41,6 +41,12 @@ from shockwave.testing.workloads import alter_future, random_jobs
 
 _SEEDS = range(6)
 _INSTANT_SECONDS = 1e-6  # rounding apart
+_PATIENCE_SECONDS = 600.0  # of a job that could not be started, until it is its turn
+_RETRIES = Retries(
+    most_failed_starts=6,
+    first_back_off_seconds=30.0,
+    longest_back_off_seconds=_PATIENCE_SECONDS,
+)
 _FAULTS: list[Fault] = [
     NodeFailure(600.0, "n0"),
     JobCrash(1500.0, "job-1"),
@@ -260,7 +266,7 @@ class PolicyContract(ABC):
             jobs,
             faults=[JobNeverStarts(0.0, stuck, start_seconds=60.0)],
             starts=starts,
-            retries=Retries(most_failed_starts=6, first_back_off_seconds=30.0),
+            retries=_RETRIES,
         )
         assert {e.job for e in events if isinstance(e, JobFinished)} == names - {stuck}
         (failed,) = [event for event in events if isinstance(event, JobFailed)]
@@ -271,8 +277,30 @@ class PolicyContract(ABC):
         self._check_no_gpu_idles(events, at=instants)
         self._check_nobody_waits_for(stuck, events)
 
+    def test_a_job_that_could_not_start_has_a_fair_turn_on_a_full_cluster(self) -> None:
+        jobs = by_arrival(random_jobs(5, count=12, largest_gang=1))
+        stuck, handle = jobs[4].spec.id, 4
+        asked: list[float] = []  # when it was decided on beside others
+
+        def note(view: View, *_: object) -> None:
+            if handle in view.handle and len(view) > 1:
+                asked.append(view.now)
+
+        events = self._run(
+            jobs,
+            faults=[JobNeverStarts(0.0, stuck, start_seconds=60.0)],
+            observers=(note,),
+            retries=_RETRIES,
+            cluster=Cluster.uniform(1, gpus_per_node=2),  # there is always somebody for a GPU
+        )
+        failed = next(e.time for e in events if isinstance(e, JobStopped) and e.job == stuck)
+        assert any(time > failed for time in asked)
+
     def _check_nobody_waits_for(self, stuck: str, events: Sequence[Event]) -> None:
-        """From its second try on, a job that never starts has what nobody else can use."""
+        """From its second try on, a job that never starts has what nobody else can use.
+
+        Unless it has waited for so long that it is its turn as it is that of any other.
+        """
         state, handle = SchedulerState(), None
         for event in events:
             state.apply(event)
@@ -280,8 +308,8 @@ class PolicyContract(ABC):
                 handle = state.table.find(stuck)
             if handle is None or state.table.find(stuck) is None:
                 continue
-            tried = state.table.failed_starts[state.table.row(handle)] > 0
-            if isinstance(event, RoundDecided) and tried and state.is_running(handle):
+            (doubtful,) = state.doubtful(np.array([handle]), event.time, _PATIENCE_SECONDS)
+            if isinstance(event, RoundDecided) and doubtful and state.is_running(handle):
                 eligible = state.eligible(event.time)
                 waiting = eligible[~np.isin(eligible, state.running())]
                 room = state.placer.room() + state.table.spec(handle).gpus
@@ -312,11 +340,12 @@ class PolicyContract(ABC):
         observers: tuple[object, ...] = (),
         starts: Starts = Starts.ROUNDS,
         retries: Retries | None = None,
+        cluster: Cluster | None = None,
         tenants: Sequence[Tenant] = (),
     ) -> list[Event]:
         return simulate(
             jobs,
-            self.cluster,
+            cluster or self.cluster,
             self.make(),
             self.predictor(jobs),
             faults=faults or (),

@@ -22,7 +22,8 @@ from types import TracebackType
 from typing import Self
 
 from shockwave.model.errors import ExecutorError
-from shockwave.testing.slurm_files import SlurmFiles
+from shockwave.testing.slurm_accounts import SlurmAccounts, why_there_are_no_accounts
+from shockwave.testing.slurm_files import SlurmFiles, host_name
 from shockwave.testing.slurm_machine import (
     CLUSTER_MARK,
     NODE_MARK,
@@ -43,7 +44,7 @@ _CLIENT_SECONDS = 20.0
 _STOP_SECONDS = 5.0  # until a daemon that does not end is killed
 
 
-def why_slurm_cannot_run() -> str | None:
+def why_slurm_cannot_run(*, accounts: bool = False) -> str | None:
     """One line for a test that is skipped; None where a cluster can be started."""
     if os.name != "posix" or os.geteuid() != 0:
         return "Slurm's daemons need root"
@@ -51,18 +52,19 @@ def why_slurm_cannot_run() -> str | None:
     missing = [program for program in _PROGRAMS if shutil.which(program, path=path) is None]
     if missing:
         return f"Slurm is not installed: no {', '.join(missing)}"
-    return None
+    return why_there_are_no_accounts(path) if accounts else None
 
 
 class SlurmCluster:
-    """``nodes`` nodes ``n0``, ``n1``, ... with ``gpus`` GPUs of ``gpu_type`` each.
+    """``nodes`` nodes ``n0``, ``n1``, ... with ``gpus`` GPUs each.
 
+    ``gpu_types`` has one type for every node in turn.
     ``folder`` is created and kept; a cluster that is started there again begins afresh. A node
     that does not answer for ``node_timeout_seconds`` is down. Where ``nodes_yield``, nodes and
     jobs get the processor time that nothing else wants: they stand for other machines, which
-    would not slow this one down. ``settings`` go into ``slurm.conf``, in place of the settings
-    of the same name here. What fails raises :class:`ExecutorError` with the last lines of the
-    daemon's log.
+    would not slow this one down. With ``accounts`` nobody may submit who was not added by running
+    ``sacctmgr``. ``settings`` go into ``slurm.conf``, in place of those of the same name here. What
+    fails raises :class:`ExecutorError` with the last lines of the daemon's log.
     """
 
     def __init__(
@@ -71,10 +73,11 @@ class SlurmCluster:
         *,
         nodes: int = 4,
         gpus: int = 4,
-        gpu_type: str = "v100",
+        gpu_types: Sequence[str] = ("v100",),
         cpus: int = 64,
         node_timeout_seconds: int = 30,
         nodes_yield: bool = False,
+        accounts: bool = False,
         settings: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = folder.resolve()
@@ -83,7 +86,7 @@ class SlurmCluster:
             self.folder,
             nodes,
             gpus,
-            gpu_type,
+            gpu_types,
             cpus,
             node_timeout_seconds,
             # Clients try as long to reach the controller; so does that to reach nodes. As long as
@@ -92,6 +95,9 @@ class SlurmCluster:
             if nodes_yield
             else max(min(node_timeout_seconds // 2, 5), 1),
             settings=settings or {},
+        )
+        self._accounts = (
+            SlurmAccounts(self.folder, host_name(), self._files.munge_socket) if accounts else None
         )
         self._nodes_yield = nodes_yield
         self._yielding: Path | None = None  # the control group of the nodes
@@ -123,14 +129,19 @@ class SlurmCluster:
 
     def start(self) -> None:
         """Returns when every node is idle."""
-        problem = why_slurm_cannot_run()
+        problem = why_slurm_cannot_run(accounts=self._accounts is not None)
         if problem is not None:
             raise ExecutorError(problem)
         self._end_leftovers()  # of somebody before us in this folder
-        port, self._ports = take_ports(len(self.node_names) + 1)
-        self._files.make(port)
+        port, self._ports = take_ports(len(self.node_names) + 2)
+        accounting = port + len(self.node_names) + 1
+        self._files.make(
+            port, {} if self._accounts is None else self._accounts.settings(accounting)
+        )
         self._start("munged", ["munged", "--foreground", *self._files.munge_options])
         self._wait("munged", self._files.munge_socket.exists)
+        if self._accounts is not None:
+            self._start_accounting(self._accounts, accounting)
         self.start_controller(afresh=True)
         if self._nodes_yield:
             self._yielding = yielding_group(f"shockwave-slurm-{port}")
@@ -205,8 +216,10 @@ class SlurmCluster:
         """Ends all jobs, and brings back whatever was killed, stopped or drained."""
         if "slurmctld" not in self._daemons:
             self.start_controller()
-        self.run("scancel", f"--user={os.getuid()}", "--full", "--signal=KILL")
-        self.run("scancel", f"--user={os.getuid()}")
+        numbers = self.run("squeue", "--noheader", "--format=%A").split()
+        for how in (["--full", "--signal=KILL"], []) if numbers else ():
+            with suppress(ExecutorError):  # some of them have ended in the meantime
+                self.run("scancel", *how, *numbers)
         for name in self.node_names:
             if name not in self._daemons:
                 self._start_slurmd(name)
@@ -249,6 +262,19 @@ class SlurmCluster:
 
     # The daemons.
 
+    def _start_accounting(self, accounts: SlurmAccounts, port: int) -> None:
+        accounts.start(port, lambda name, argv: self._start(name, list(argv)))
+        self._wait("mariadbd", accounts.database_socket.exists)
+        self._start("slurmdbd", ["slurmdbd", "-D"])
+
+        def answers() -> bool:
+            with suppress(ExecutorError):
+                self.run("sacctmgr", "--immediate", "show", "cluster")
+                return True
+            return False
+
+        self._wait("slurmdbd", answers)
+
     def _start_slurmd(self, name: str) -> None:
         enter = [] if self._yielding is None else [*_ENTER, str(self._yielding / "cgroup.procs")]
         self._start(name, [*enter, "slurmd", "-D", "-N", name])
@@ -258,6 +284,8 @@ class SlurmCluster:
         if running is not None and running.poll() is None:
             raise ExecutorError(f"{name} runs already")
         marks = {CLUSTER_MARK: str(self.folder), NODE_MARK: name}
+        if self._accounts is not None:
+            marks["MYSQL_UNIX_PORT"] = str(self._accounts.database_socket)
         with self._files.output(name).open("wb") as output:
             self._daemons[name] = subprocess.Popen(
                 [*_DIES_WITH_US, *argv],

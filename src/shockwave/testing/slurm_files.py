@@ -8,7 +8,7 @@ import shutil
 import socket
 import stat
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,11 @@ def release() -> tuple[int, int]:
     return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
 
 
+def host_name() -> str:
+    """Of this machine, as Slurm wants it."""
+    return socket.gethostname().split(".")[0]
+
+
 @dataclass(frozen=True)
 class SlurmFiles:
     """Everything of one cluster. ``settings`` replace those of the same name here."""
@@ -33,7 +38,7 @@ class SlurmFiles:
     folder: Path
     nodes: int
     gpus: int
-    gpu_type: str
+    gpu_types: Sequence[str]  # one for every node in turn
     cpus: int
     node_timeout_seconds: int
     message_timeout_seconds: int
@@ -59,8 +64,11 @@ class SlurmFiles:
             f"--seed-file={self.folder}/munged.seed",
         ]
 
-    def make(self, port: int) -> None:
-        """Afresh. The controller listens on ``port``, the nodes on those that follow."""
+    def make(self, port: int, more: Mapping[str, object]) -> None:
+        """Afresh, with ``more`` settings.
+
+        The controller listens on ``port``, the nodes on those that follow.
+        """
         longest = self.folder / "spool" / f"n{self.nodes}" / f"n{self.nodes}_9999999.9"
         if len(os.fsencode(longest)) > _LONGEST_SOCKET:
             raise ExecutorError(f"{self.folder}: too long a path for the sockets in it")
@@ -76,12 +84,15 @@ class SlurmFiles:
         for number in range(self.gpus):  # plain files would do, but then no job is told of them
             device = self.folder / "gpus" / f"gpu{number}"
             os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, 3))  # another /dev/null
-        self.configuration.write_text(self._slurm_conf(port))
+        self.configuration.write_text(self._slurm_conf(port, more))
         plugin = "disabled" if release() >= (23, 11) else "cgroup/v1"
         (self.folder / "cgroup.conf").write_text(f"CgroupPlugin={plugin}\n")
+        devices = f"{self.folder}/gpus/gpu[0-{self.gpus - 1}]"
         (self.folder / "gres.conf").write_text(
-            f"NodeName={self._names} Name=gpu Type={self.gpu_type} "
-            f"File={self.folder}/gpus/gpu[0-{self.gpus - 1}]\n"
+            "".join(
+                f"NodeName={name} Name=gpu Type={kind} File={devices}\n"
+                for name, kind in self._kinds
+            )
         )
 
     def output(self, daemon: str) -> Path:
@@ -98,11 +109,21 @@ class SlurmFiles:
         return "\n".join(["the logs end with", *texts]) if texts else "there are no logs"
 
     @property
-    def _names(self) -> str:
-        return f"n[0-{self.nodes - 1}]"
+    def _kinds(self) -> list[tuple[str, str]]:
+        """Nodes, and the type of GPU that they have."""
+        kinds = self.gpu_types
+        return [(f"n{number}", kinds[number % len(kinds)]) for number in range(self.nodes)]
 
-    def _slurm_conf(self, port: int) -> str:
-        host = socket.gethostname().split(".")[0]
+    def _node_lines(self, host: str, port: int) -> str:
+        """Without the first ``NodeName=``."""
+        common = f"NodeHostname={host} NodeAddr=127.0.0.1 CPUs={self.cpus} RealMemory=100000"
+        return "\nNodeName=".join(
+            f"{name} Port={port + number} {common} Gres=gpu:{kind}:{self.gpus} State=UNKNOWN"
+            for number, (name, kind) in enumerate(self._kinds, start=1)
+        )
+
+    def _slurm_conf(self, port: int, more: Mapping[str, object]) -> str:
+        host = host_name()
         settings = {
             "ClusterName": "test",
             "SlurmctldHost": f"{host}(127.0.0.1)",
@@ -138,10 +159,9 @@ class SlurmFiles:
             "CompleteWait": 0,
             "SchedulerParameters": "sched_interval=1,bf_interval=1,sched_min_interval=0,"
             "batch_sched_delay=0",
-            "NodeName": f"{self._names} NodeHostname={host} NodeAddr=127.0.0.1 "
-            f"Port={port + 1}-{port + self.nodes} CPUs={self.cpus} RealMemory=100000 "
-            f"Gres=gpu:{self.gpu_type}:{self.gpus} State=UNKNOWN",
+            "NodeName": self._node_lines(host, port),
             "PartitionName": "gpus Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
+            **more,
             **self.settings,
         }
         return "".join(f"{name}={value}\n" for name, value in settings.items())

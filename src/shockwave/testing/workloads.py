@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 
-from shockwave.model.job import Adaptation, JobSpec, Regime, TraceJob
+from shockwave.model.job import Adaptation, JobSpec, Regime, TraceJob, timeline
+from shockwave.model.speeds import Speeds
 
 
 def random_jobs(seed: int, count: int = 12, largest_gang: int = 4) -> list[TraceJob]:
@@ -68,3 +72,47 @@ def _merge(regimes: list[Regime]) -> tuple[Regime, ...]:
         else:
             merged.append(regime)
     return tuple(merged)
+
+
+def elastic_jobs(
+    seed: int, count: int = 12, types: tuple[str, ...] = ("T4", "A100")
+) -> list[TraceJob]:
+    """Jobs as those of :func:`random_jobs` that can use several types and numbers of GPUs.
+
+    A third of them keep to their request; some cannot use all types; starts cost some of them
+    more than others. The second type is twice as fast as the first, and so on, more or less.
+    """
+    rng = np.random.default_rng([seed, 1])
+    return [_elastic(job, rng, types) for job in random_jobs(seed, count)]
+
+
+def _elastic(job: TraceJob, rng: np.random.Generator, types: tuple[str, ...]) -> TraceJob:
+    counts = () if rng.random() < 1 / 3 else (1, 2, 4, 8)[: int(rng.integers(2, 5))]
+    usable = types if rng.random() < 2 / 3 else (types[int(rng.integers(len(types)))],)
+    epochs = [r.epoch_seconds for r in job.regimes for _ in range(r.epochs)]
+    scaling = rng.uniform(0.5, 1.0)
+    by_type = {}
+    for number, name in enumerate(types):
+        factor = float(rng.uniform(0.7, 1.4)) / 2**number
+        by_type[name] = {
+            gpus: tuple(
+                round(
+                    float(s * factor * rng.uniform(0.9, 1.1) * (job.spec.gpus / gpus) ** scaling), 3
+                )
+                for s in epochs
+            )
+            for gpus in sorted({job.spec.gpus, *counts})
+            for speedup in ((job.spec.gpus / gpus) ** scaling,)
+        }
+    speeds = Speeds(by_type)
+    spec = replace(
+        job.spec,
+        epoch_seconds=(math.nan,) * len(job.spec.configurations),
+        gpu_counts=counts,
+        gpu_types=usable,
+        preferred_type=usable[-1] if rng.random() < 0.3 else "",
+    )
+    own_cost = float(rng.integers(5, 60)) if rng.random() < 0.5 else None
+    reference = spec.preferred_type or usable[0]
+    regimes = timeline(job.regimes, speeds.epoch_seconds(reference, spec.gpus))
+    return TraceJob(spec, regimes, speeds=speeds, restart_seconds=own_cost)

@@ -16,12 +16,14 @@ from tests.executors.local.fake_pynvml import FakeGpu, fake_pynvml
 from shockwave.engine.executor import Launch
 from shockwave.executors.gangs.folder import JobFolder
 from shockwave.executors.gangs.launch import GangSettings
+from shockwave.executors.live import Site
 from shockwave.executors.local.devices import devices_of_slots, usable_devices
 from shockwave.executors.local.executor import LocalExecutor
 from shockwave.executors.local.nvidia import Library, open_library
 from shockwave.executors.local.options import LocalSite
 from shockwave.executors.local.others import LOOK_SECONDS
 from shockwave.model.cluster import Node
+from shockwave.model.command import Command
 from shockwave.model.errors import InputError
 from shockwave.model.events import NodeOccupied
 from shockwave.server.settings import ServeConfig
@@ -62,6 +64,34 @@ def test_slots_are_as_many_as_there_are_gpus(monkeypatch: pytest.MonkeyPatch) ->
     assert chosen.slots == 2
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert ServeConfig().slots == 1  # emulated
+
+
+def test_gpus_of_several_kinds_are_a_node_for_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    names = ("Tesla T4", "NVIDIA A100-SXM4-80GB", "Tesla T4")
+    install(monkeypatch, [FakeGpu(name) for name in names])
+    nodes = ServeConfig().cluster.nodes
+    assert nodes == (Node("n0", 2, "T4"), Node("n1", 1, "A100-SXM4-80GB"))
+    site = Site(tmp_path, nodes, lambda _: Command(("true",), str(tmp_path)), 0.0, time.time, 5.0)
+    executor = LocalExecutor.at(site)
+    try:
+        seen = [executor._slots.device(*place) for place in (("n0", 0), ("n0", 1), ("n1", 0))]
+        assert seen == ["0", "2", "1"]
+    finally:
+        executor.shutdown(stop_jobs=True)
+
+
+def test_kinds_can_be_emulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    emulated = ServeConfig(slots="A100:3,T4:2", gpus_per_node=2)
+    assert [(node.gpus, node.gpu_type) for node in emulated.cluster.nodes] == [
+        (2, "A100"), (1, "A100"), (2, "T4"),
+    ]  # fmt: skip
+    assert ServeConfig.model_validate({"slots": "3"}).slots == 3
+    for wrong in ("A100", "A100:0", "A100:1,A100:2", "A100:x", ",", "0", 0, -1, "-:1"):
+        with pytest.raises(ValidationError):
+            ServeConfig.model_validate({"slots": wrong})
 
 
 def test_more_slots_than_gpus_that_were_named_are_refused() -> None:

@@ -93,9 +93,9 @@ def said(folder: Path, part: int = 0) -> str:
 
 def test_nodes_have_their_names_gpus_and_types(client: RayClient) -> None:
     assert [(seen.node, seen.address) for seen in look(client).nodes.values()] == [
-        (Node("n0", 4, "v100"), "127.0.0.2"),
-        (Node("n1", 4, "v100"), "127.0.0.3"),
-        (Node("n2", 4, "a100"), "127.0.0.4"),
+        (Node("n0", 4, "V100"), "127.0.0.2"),
+        (Node("n1", 4, "V100"), "127.0.0.3"),
+        (Node("n2", 4, "A100"), "127.0.0.4"),
     ]
 
 

@@ -96,6 +96,23 @@ def test_a_gang_over_two_nodes_ends_when_one_is_lost(cluster: RayCluster, tmp_pa
         assert [event.node for event in watch.of(NodeDown)] == ["n1"]
 
 
+def test_a_node_that_ray_drains_is_left(cluster: RayCluster, tmp_path: Path) -> None:
+    job = local.tiny(tmp_path, seconds=0.3, epochs=300)
+    with harness.executor(cluster, tmp_path / "root", {"a": job}) as executor:
+        watch = harness.watch(executor)
+        watch.launch([harness.order("a", (("n2", (0,)),), epochs=300)])
+        watch.until(lambda: watch.epochs(0) >= 1)
+        cluster.drain_node(executor._look.nodes["n2"].incarnation)
+        stop = only_stop(watch)
+        assert (stop.job, stop.reason) == ("a", StopReason.PREEMPTED)
+        assert stop.detail.startswith("Ray withholds n2: Ray drains it and ends by ")
+        watch.until(lambda: bool(watch.of(NodeDown)))
+        assert [(event.node, event.withheld) for event in watch.of(NodeDown)] == [("n2", True)]
+        watch.launch([harness.order("a", (("n1", (0,)),), attempt=2, epochs=300)])
+        watch.until(lambda: watch.epochs(0) > stop.epochs_done)
+    cluster.kill_node("n2")  # Ray takes nothing of it back
+
+
 def test_a_node_that_comes_back_is_used_again(cluster: RayCluster, tmp_path: Path) -> None:
     with harness.executor(cluster, tmp_path / "root", {"a": local.tiny(tmp_path)}) as executor:
         watch = harness.watch(executor)
@@ -104,7 +121,7 @@ def test_a_node_that_comes_back_is_used_again(cluster: RayCluster, tmp_path: Pat
         watch.until(lambda: bool(watch.of(NodeDown)))
         cluster.start_node("n2")
         watch.until(lambda: bool(watch.of(NodeUp)))
-        assert [event.node for event in watch.of(NodeUp)] == [Node("n2", 4, "a100")]
+        assert [event.node for event in watch.of(NodeUp)] == [Node("n2", 4, "A100")]
         watch.launch([harness.order("a", (("n2", (0, 1, 2, 3)),))])
         watch.until_finished([local.spec("a")])
 

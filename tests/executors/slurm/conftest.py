@@ -22,12 +22,13 @@ def slurm_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmClu
         pytest.skip(problem)
     partitions = "gpus Nodes=ALL Default=YES MaxTime=INFINITE State=UP", *FURTHER_PARTITIONS
     settings = {"PartitionName": "\nPartitionName=".join(partitions)}
-    with SlurmCluster(tmp_path_factory.mktemp("slurm"), settings=settings) as made:
+    folder, types = tmp_path_factory.mktemp("slurm"), ("v100", "v100", "v100", "t4")
+    with SlurmCluster(folder, gpu_types=types, settings=settings) as made:
         yield made
 
 
 @pytest.fixture
 def cluster(slurm_cluster: SlurmCluster) -> Iterator[SlurmCluster]:
-    """Four nodes of four GPUs, all of them free."""
+    """Four nodes of four GPUs, all of them free; those of the last one are of another type."""
     yield slurm_cluster
     slurm_cluster.heal()

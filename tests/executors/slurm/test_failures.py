@@ -13,6 +13,7 @@ from tests.executors.slurm import harness
 from tests.executors.slurm.test_gangs import foreign_job, own_jobs, state_of
 
 from shockwave.executors.gangs.errors import BackendAway
+from shockwave.executors.local.accounts import Account
 from shockwave.executors.slurm.client import SlurmClient
 from shockwave.model.events import JobFinished, JobStopped, NodeDown, StopReason
 from shockwave.testing.slurm_cluster import SlurmCluster, why_slurm_cannot_run
@@ -115,8 +116,8 @@ def test_a_submission_without_an_answer_does_not_run_twice(
 
         deaf = True
 
-        def submit(self, arguments: Sequence[str]) -> int:
-            number = super().submit(arguments)
+        def submit(self, arguments: Sequence[str], account: Account | None = None) -> int:
+            number = super().submit(arguments, account)
             if self.deaf:
                 raise BackendAway("no answer")
             return number

@@ -14,6 +14,7 @@ from tests.executors.slurm.test_gangs import foreign_job, own_jobs, state_of
 from shockwave.executors.live import Site
 from shockwave.executors.slurm.executor import SlurmExecutor
 from shockwave.executors.slurm.options import SlurmSiteOptions
+from shockwave.model.cluster import Node
 from shockwave.model.command import Command
 from shockwave.model.errors import InputError
 from shockwave.model.events import (
@@ -210,6 +211,10 @@ def test_a_drained_node_says_who_withholds_it_and_why(
         (down,) = watch.of(NodeDown)
         assert (down.node, down.withheld) == ("n2", True)
         assert "new fans on Monday" in down.reason
+        # A scheduler that is new here lists it with the rest.
+        assert [node.id for node in executor.nodes() or ()] == ["n0", "n1", "n3"]
+        ((node, why),) = executor.unusable(1.0)
+        assert (node, why) == (Node("n2", 4, "v100"), replace(down, time=1.0))
 
 
 def test_what_slurm_only_believes_to_run_is_cancelled_and_counts_as_used(

@@ -48,7 +48,8 @@ def test_nodes_of_several_versions() -> None:
     assert here.health is Health.WITHHELD
     assert here.reason.startswith("fan broken")
     assert here.features == frozenset()
-    assert (new.gpus, new.gpu_type, new.gpus_used) == (8, "a100", 6)
+    assert (new.gpus, new.gpu_type, new.gpus_used) == (8, "a100+1g.10gb", 6)
+    assert (new.has("a100"), new.has("1g.10gb"), new.has("v100")) == (True, True, False)
     assert new.health is Health.UP
 
 
@@ -76,9 +77,9 @@ def test_states_of_nodes(state: str, health: Health) -> None:
 
 def test_jobs_and_comments_that_hold_anything() -> None:
     text = (
-        "12|RUNNING|None|100|gres:gpu:2|n[0-1,3]|shockwave/0a1b/job%2F1/3\n"
-        "13|PENDING|Resources|100|gres/gpu:v100:4||a|b\nand a second line\n"
-        "14|COMPLETED|None|0|N/A|n2|(null)\n"
+        "12|0|RUNNING|None|100|gres:gpu:2|n[0-1,3]|shockwave/0a1b/job%2F1/3\n"
+        "13|1000|PENDING|Resources|100|gres/gpu:v100:4||a|b\nand a second line\n"
+        "14|1000|COMPLETED|None|0|N/A|n2|(null)\n"
     )
     running, pending, ended = read_jobs(text)
     assert running.nodes == ("n0", "n1", "n3")

@@ -39,6 +39,20 @@ def columns(time: float, rows: Sequence[ProgressRow]) -> Progressed:
     return Progressed(time, *map(np.array, zip(*rows, strict=True)))
 
 
+def one_a_job(rows: Sequence[ProgressRow]) -> list[ProgressRow]:
+    """A job that ended and runs again did both."""
+    merged: dict[int, ProgressRow] = {}
+    for row in rows:
+        before = merged.get(row.handle)
+        if before is not None:
+            row = row._replace(
+                productive_seconds=before.productive_seconds + row.productive_seconds,
+                held_seconds=before.held_seconds + row.held_seconds,
+            )
+        merged[row.handle] = row
+    return list(merged.values())
+
+
 class LiveJob:
     """Adds up what a job did in all its launches.
 

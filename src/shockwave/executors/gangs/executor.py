@@ -23,39 +23,24 @@ from typing import TypeVar
 import numpy as np
 
 from shockwave.engine.executor import Launch
-from shockwave.executors.gangs.account import LiveJob, ProgressRow, columns
+from shockwave.executors.gangs import news
+from shockwave.executors.gangs.account import LiveJob, ProgressRow, columns, one_a_job
 from shockwave.executors.gangs.errors import BackendAway, LaunchError
 from shockwave.executors.gangs.folder import JobFolder
 from shockwave.executors.gangs.gang import Gang
 from shockwave.executors.gangs.launch import GangSettings, Start
-from shockwave.executors.gangs.outcome import Ending, Outcome, judge
+from shockwave.executors.gangs.outcome import Ending, Outcome
 from shockwave.executors.gangs.root import take_root
 from shockwave.executors.live import LiveExecutor
 from shockwave.model.command import Command
 from shockwave.model.errors import ExecutorError
-from shockwave.model.events import (
-    Event,
-    JobFinished,
-    JobNoted,
-    JobRunning,
-    JobStopped,
-    Progressed,
-    RegimeChanged,
-    StopReason,
-)
+from shockwave.model.events import Event, Progressed
 from shockwave.model.view import Ints
 from shockwave.protocol.records import LaunchRecord
 
 logger = logging.getLogger(__name__)
 _Item = TypeVar("_Item")
 
-_REASONS = {
-    Outcome.STOPPED: StopReason.PREEMPTED,
-    Outcome.CRASHED: StopReason.CRASHED,
-    Outcome.KILLED: StopReason.KILLED,
-    Outcome.LOST: StopReason.NODE_LOST,
-    Outcome.NEVER_STARTED: StopReason.NOT_STARTED,
-}
 _SUPERVISOR_MARGIN_SECONDS = 10.0  # beyond the grace period, then the executor kills them itself
 _GLANCE_SECONDS = 0.02
 _FORGET_SECONDS = 3600.0  # a job that has not run for so long is read anew when it starts again
@@ -189,8 +174,9 @@ class GangExecutor(LiveExecutor):
         self._refresh()
         self._looked_at = self._clock()
         events: list[Event] = []
+        span = news.Span(self._origin, self._told_until, until)
         for job in list(self._jobs.values()):
-            self._look_at(job, until, events)
+            self._look_at(job, span, events)
         events.sort(key=lambda event: event.time)
         events += self._node_events(until)
         self._told_until = until
@@ -207,7 +193,7 @@ class GangExecutor(LiveExecutor):
             and job.stop_asked is None
             and (wanted is None or job.handle in wanted)
         ]
-        return columns(self._told_until, _one_a_job([*ended, *running]))
+        return columns(self._told_until, one_a_job([*ended, *running]))
 
     def adopt(self, launches: Sequence[Launch]) -> None:
         """Finds gangs again, and ends those that nobody knows of any more.
@@ -310,7 +296,7 @@ class GangExecutor(LiveExecutor):
 
     # Looking.
 
-    def _look_at(self, job: LiveJob, until: float, events: list[Event]) -> None:
+    def _look_at(self, job: LiveJob, span: news.Span, events: list[Event]) -> None:
         now = self._looked_at
         ending = job.refused
         if job.gang is not None:
@@ -318,18 +304,11 @@ class GangExecutor(LiveExecutor):
                 self._kill_if_overdue(job, now)
                 if job.stop_asked is None:
                     job.read()
-                    events += self._condition(job, job.gang, until)
-                    events += self._regimes(job, until)
+                    events += news.of_condition(job, job.gang, self._note(job.gang), span)
+                    events += news.of_regimes(job, span)
                 return
             job.read()  # after its end, so this is all of it
-            ending = judge(
-                job.folder,
-                job.gang.generation,
-                job.ledger.last_event,
-                parts=job.gang.parts,
-                adopted=job.adopted,
-                fate=job.gang.fate(),
-            )
+            ending = news.how_it_ended(job, job.gang)
         if ending is None:
             if job.idle_since is not None and now > job.idle_since + _FORGET_SECONDS:
                 self._forget(job)
@@ -337,52 +316,11 @@ class GangExecutor(LiveExecutor):
         ended = now if ending.time is None else ending.time
         job.close(ending)
         self._untold.append(job.row(ended))
-        if job.gang is not None and not job.confirmed and job.gang.is_up():
-            events.append(JobRunning(self._when(ended, until), job.spec.id))
-        events += self._regimes(job, until)
-        event = self._end_event(job, ending, ended, until)
-        if event is not None:
-            events.append(event)
+        events += news.of_end(job, ending, ended, span)
         job.gang = job.refused = None
         job.idle_since = now
         if ending.outcome is Outcome.FINISHED:
             self._forget(job)
-
-    def _condition(self, job: LiveJob, gang: Gang, until: float) -> list[Event]:
-        """Whether it runs, and what the backend says of it, where that is news."""
-        events: list[Event] = []
-        if not job.confirmed and gang.is_up():
-            job.confirmed, job.note = True, ""
-            events.append(JobRunning(until, job.spec.id))
-        note = self._note(gang)
-        if note != job.note:
-            job.note = note
-            events.append(JobNoted(until, job.spec.id, note))
-        return events
-
-    def _regimes(self, job: LiveJob, until: float) -> list[Event]:
-        return [
-            RegimeChanged(self._when(news.time, until), job.spec.id, news.epoch, news.configuration)
-            for news in job.regime_news()
-        ]
-
-    def _end_event(self, job: LiveJob, ending: Ending, ended: float, until: float) -> Event | None:
-        time = self._when(ended, until)
-        if ending.outcome is Outcome.FINISHED:  # even if it was asked to stop at the end
-            return JobFinished(time, job.spec.id, job.exclusive_seconds(ended))
-        if job.stop_asked is not None:
-            return None  # as ordered
-        detail = ending.detail
-        if ending.outcome is Outcome.STOPPED:
-            detail = detail or "stopped, but not by this scheduler"
-        done = float(min(job.ledger.epochs_done, job.spec.epochs))
-        reason = _REASONS[ending.outcome]
-        if reason is StopReason.NOT_STARTED and job.adopted:
-            reason = StopReason.KILLED  # the scheduler itself ended before it could start it
-        return JobStopped(time, job.spec.id, done, reason, detail, ending.back_off_seconds)
-
-    def _when(self, unix: float, until: float) -> float:
-        return min(max(unix - self._origin, self._told_until), until)
 
     # Ending.
 
@@ -447,20 +385,6 @@ class GangExecutor(LiveExecutor):
 
     def _forget(self, job: LiveJob) -> None:
         del self._jobs[job.spec.id], self._by_handle[job.handle]
-
-
-def _one_a_job(rows: Sequence[ProgressRow]) -> list[ProgressRow]:
-    """A job that ended and runs again did both."""
-    merged: dict[int, ProgressRow] = {}
-    for row in rows:
-        before = merged.get(row.handle)
-        if before is not None:
-            row = row._replace(
-                productive_seconds=before.productive_seconds + row.productive_seconds,
-                held_seconds=before.held_seconds + row.held_seconds,
-            )
-        merged[row.handle] = row
-    return list(merged.values())
 
 
 def _for_each(items: Iterable[_Item], act: Callable[[_Item], None]) -> None:

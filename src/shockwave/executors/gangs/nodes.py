@@ -50,6 +50,14 @@ class NodeNews:
         self._up = up
         return tuple(seen.node for seen in up.values())
 
+    def unusable(self, nodes: Iterable[SeenNode], time: float) -> list[tuple[Node, NodeDown]]:
+        """Nodes that there are and that are not used, and why."""
+        return [
+            (seen.node, _down(seen.node.id, seen, time))
+            for seen in nodes
+            if seen.health in (Health.WITHHELD, Health.DOWN) and seen.node.gpus > 0
+        ]
+
     def tell(self, nodes: Iterable[SeenNode], time: float) -> list[Event]:
         """What changed, the nodes that are gone first."""
         present = {seen.node.id: seen for seen in nodes}

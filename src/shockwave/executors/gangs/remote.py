@@ -158,6 +158,9 @@ class RemoteExecutor(GangExecutor):
             self._refresh()
         return None if self._away is not None else self._news.begin(self._look.nodes.values())
 
+    def unusable(self, now: float) -> list[tuple[Node, NodeDown]]:
+        return self._news.unusable(self._look.nodes.values(), now)
+
     # Looking.
 
     def _refresh(self) -> None:

@@ -23,7 +23,7 @@ from shockwave.executors.gangs.launch import GangSettings, Start
 from shockwave.executors.gangs.shipping import ship_supervisor
 from shockwave.executors.live import Site
 from shockwave.executors.local.accounts import account_to_run_as
-from shockwave.executors.local.devices import devices_of_slots
+from shockwave.executors.local.devices import arranged, devices_of_slots, kinds_of
 from shockwave.executors.local.gangs import LocalGang, start_gang
 from shockwave.executors.local.limits import NO_LIMITS, Limits, Within, find_keeper
 from shockwave.executors.local.nvidia import Gpu, Library, open_library
@@ -78,7 +78,10 @@ class LocalExecutor(GangExecutor):
     @classmethod
     def at(cls, site: Site) -> Self:
         options = site.options_as(LocalSite)
-        slots = sum(node.gpus for node in site.nodes)
+        kinds = [node.gpu_type for node in site.nodes for _ in range(node.gpus)]
+        devices = devices_of_slots(len(kinds), options.devices)
+        if len(set(kinds)) > 1:
+            devices = arranged(devices, kinds_of(devices), kinds)
         library = open_library() if options.leave_to_others else None
         made = cls(
             site.state_dir,
@@ -86,7 +89,7 @@ class LocalExecutor(GangExecutor):
             site.command_of,
             site.origin_unix,
             settings=GangSettings(grace_seconds=site.grace_seconds),
-            devices=devices_of_slots(slots, options.devices),
+            devices=devices,
             library=library,
             clock=site.clock,
         )

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import importlib
 import logging
+import re
 from dataclasses import dataclass
 from typing import Any
 
 logger = logging.getLogger(__name__)
+
+_MAKERS = ("NVIDIA", "GeForce", "Tesla")  # words of a name that tell nothing apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,16 @@ class Gpu:
         if device.isdigit():
             return int(device) == self.index
         return bool(device) and self.uuid.startswith(device)
+
+    @property
+    def kind(self) -> str:
+        """Its name in one word, as jobs ask for it.
+
+        >>> Gpu(0, "", "NVIDIA GeForce RTX 2080 Ti", 0).kind, Gpu(0, "", "Tesla T4", 0).kind
+        ('RTX-2080-Ti', 'T4')
+        """
+        words = [word for word in self.name.split() if word not in _MAKERS]
+        return re.sub(r"[^A-Za-z0-9._+-]", "-", "-".join(words))
 
     def __str__(self) -> str:
         return f"{self.index}: {self.name}, {self.memory_bytes / 2**30:.0f} GiB"

@@ -21,7 +21,11 @@ from typing import Any
 
 import ray
 from ray import cloudpickle
+
+# For what no public function tells without Ray's dashboard: whether an actor runs, what a node has
+# left, and which nodes are being drained (docs/ray.md).
 from ray._private import state as ray_state
+from ray.util import list_named_actors
 from ray.util.placement_group import (
     PlacementGroup,
     placement_group,
@@ -84,8 +88,12 @@ class Bridge:
         if self._node not in alive:
             raise ConnectionError("the Ray node of this machine has ended")
         total, free = _resources()
+        leave_by = ray_state.state.get_draining_nodes()  # unix milliseconds, 0 for no limit
         nodes = [
-            self._node_record(node, total.get(ray_id, {}), free.get(ray_id, {}))
+            {
+                **self._node_record(node, total.get(ray_id, {}), free.get(ray_id, {})),
+                "leaves_by": leave_by.get(ray_id),
+            }
             for ray_id, node in alive.items()
         ]
         dead = {
@@ -122,6 +130,12 @@ class Bridge:
                     found.setdefault(gang, {})[part] = how
         return found
 
+    def _living(self) -> set[str]:
+        """Gangs of which a part runs or waits to be started, and no more about them."""
+        return {
+            name.rpartition("/")[0] for name in list_named_actors() if name.startswith(self._prefix)
+        }
+
     def _causes(self, names: Sequence[str]) -> dict[str, Any]:
         """Why parts of these gangs do not live, as far as Ray remembers."""
         wanted = set(names)
@@ -140,7 +154,7 @@ class Bridge:
 
         A gang that is there already is left as it is: we were asked twice.
         """
-        there = self._gangs()
+        there = self._living()
         for gang in gangs:
             if gang["name"] not in there:
                 self._start_gang(gang)
@@ -216,7 +230,7 @@ class Bridge:
     def tidy(self) -> None:
         """Gives back the GPUs of gangs of which nothing lives any more."""
         if self._groups:
-            living = self._gangs()
+            living = self._living()
             for name in [name for name in self._groups if name not in living]:
                 self._give_back(name)
 

@@ -25,6 +25,7 @@ from shockwave.executors.gangs.nodes import Health
 from shockwave.executors.gangs.outcome import Ending, Outcome
 from shockwave.executors.gangs.remote import Look, RemoteExecutor
 from shockwave.executors.live import Site
+from shockwave.executors.options import UNKNOWN_KIND
 from shockwave.executors.ray.client import RayClient
 from shockwave.executors.ray.gang import RayGang
 from shockwave.executors.ray.look import causes, look
@@ -38,6 +39,8 @@ logger = logging.getLogger(__name__)
 
 class RayExecutor(RemoteExecutor):
     """Gangs on the Ray cluster at ``address``; without one, on a Ray of its own with ``gpus``.
+
+    Those are all of ``gpu_type``.
 
     Raises :class:`InputError` if Ray is not installed.
     """
@@ -53,6 +56,7 @@ class RayExecutor(RemoteExecutor):
         *,
         address: str | None = None,
         gpus: int = 1,
+        gpu_type: str = UNKNOWN_KIND,
         start_seconds: float = 60.0,
         request_seconds: float = 15.0,
         settings: GangSettings | None = None,
@@ -78,7 +82,7 @@ class RayExecutor(RemoteExecutor):
         self._own_head: OwnHead | None = None
         environment: dict[str, str] = {}
         if address is None:
-            self._own_head = OwnHead(self._root, gpus)
+            self._own_head = OwnHead(self._root, gpus, gpu_type)
             address, environment = self._own_head.start()
         self.client = RayClient(
             address,
@@ -97,6 +101,7 @@ class RayExecutor(RemoteExecutor):
             site.origin_unix,
             address=site.options_as(RaySiteOptions).address,
             gpus=sum(node.gpus for node in site.nodes),
+            gpu_type=_one_kind({node.gpu_type for node in site.nodes}),
             start_seconds=site.start_seconds,
             settings=GangSettings(grace_seconds=site.grace_seconds),
             clock=site.clock,
@@ -214,3 +219,14 @@ class RayExecutor(RemoteExecutor):
         self.client.close()
         if self._own_head is not None:
             self._own_head.stop() if stop_jobs else self._own_head.leave()
+
+
+def _one_kind(kinds: set[str]) -> str:
+    if len(kinds) > 1:
+        raise InputError(
+            "a Ray of its own is one node, which has GPUs of one kind",
+            place="slots",
+            value=", ".join(sorted(kinds)),
+            hint="Start a Ray cluster with a node for each kind, and give its --ray-address",
+        )
+    return next(iter(kinds), UNKNOWN_KIND)

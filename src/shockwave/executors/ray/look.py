@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 from shockwave.executors.gangs.launch_name import LaunchName
 from shockwave.executors.gangs.nodes import Health, SeenNode
 from shockwave.executors.gangs.remote import Look, SeenGang
+from shockwave.executors.options import UNKNOWN_KIND
 from shockwave.executors.ray.client import RayClient
 from shockwave.model.cluster import Node
 
@@ -67,10 +69,18 @@ def _by_name(records: Sequence[dict[str, Any]]) -> dict[str, SeenNode]:
         if count[name] > 1:
             name = f"{name}-{ray_id[:6]}"
         nodes[name] = SeenNode(
-            Node(name, record["gpus"], (record["gpu_type"] or "gpu").lower()),
+            Node(name, record["gpus"], record["gpu_type"] or UNKNOWN_KIND),
             record["address"],
+            Health.UP if record["leaves_by"] is None else Health.WITHHELD,
+            reason="" if record["leaves_by"] is None else _leaving(record["leaves_by"]),
             occupied=record["foreign"],
             settled=record["settled"],
             incarnation=ray_id,
         )
     return nodes
+
+
+def _leaving(by: int) -> str:
+    """``by`` is in unix milliseconds, 0 for no limit."""
+    limit = f" and ends by {time.strftime('%H:%M:%S', time.localtime(by / 1000.0))}" if by else ""
+    return f"Ray drains it{limit}"

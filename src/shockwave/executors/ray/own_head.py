@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 from shockwave.executors.gangs.supervisor.rotating_log import tail
+from shockwave.executors.options import UNKNOWN_KIND
 from shockwave.model.errors import ExecutorError
 from shockwave.protocol.environment import is_own
 from shockwave.protocol.files import read_json, write_json
@@ -29,12 +30,13 @@ _NODE_NAME = "n0"
 
 
 class OwnHead:
-    """A head with ``gpus`` GPUs that is its own and only node. ``root`` remembers it."""
+    """A head with ``gpus`` GPUs of a kind that is its own and only node. ``root`` remembers it."""
 
-    def __init__(self, root: Path, gpus: int) -> None:
+    def __init__(self, root: Path, gpus: int, gpu_type: str = UNKNOWN_KIND) -> None:
         self._record = root / "ray-head.json"
         self._log = root / "ray-head.log"
         self._gpus = gpus
+        self._gpu_type = gpu_type
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> tuple[str, dict[str, str]]:
@@ -77,6 +79,8 @@ class OwnHead:
         argv = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"]
         argv += ["--node-ip-address=127.0.0.1", f"--port={address.rpartition(':')[2]}"]
         argv += [f"--num-gpus={self._gpus}", f"--node-name={_NODE_NAME}"]
+        if self._gpu_type != UNKNOWN_KIND:
+            argv += [f"--labels=ray.io/accelerator-type={self._gpu_type}"]
         argv += ["--include-dashboard=false", "--disable-usage-stats"]
         environment = {k: v for k, v in os.environ.items() if not is_own(k)}
         try:

@@ -19,6 +19,7 @@ from shockwave.executors.gangs.launch_name import LaunchName
 from shockwave.executors.gangs.nodes import Health
 from shockwave.executors.gangs.outcome import NEVER_STARTED, Ending, Outcome
 from shockwave.executors.gangs.remote import Look, RemoteGang, SeenGang
+from shockwave.executors.local.accounts import account_to_run_as, hand_over
 from shockwave.executors.slurm.executor import SlurmExecutor
 from shockwave.executors.slurm.holders import Holders
 
@@ -84,7 +85,7 @@ class SlurmAllocationExecutor(SlurmExecutor):
             self._root,
             self._client,
             self._site,
-            python=self._python,
+            python=self._python_of(None),
             source=self._source,
             options=self._defaults,
         )
@@ -101,23 +102,23 @@ class SlurmAllocationExecutor(SlurmExecutor):
         if self._away is not None:
             raise BackendAway(self._away)
         placement = start.order.placement
-        parts = [
-            replace(part, slot_locks=self._holders.slot_locks(node, slots))
-            for part, (node, slots) in zip(start.parts(), placement, strict=True)
-        ]
-        start.write(parts, master_addr=self._address(placement[0][0]))
+        account = account_to_run_as(start.command.user)
+        if account is not None:
+            hand_over(start.folder, account)
+        start.write(start.parts(), master_addr=self._address(placement[0][0]))
         name = self._name(start.folder, start.generation)
+        python = self._python_of(account)
         orders = [
             (
                 node,
                 slots,
                 supervisor_argv(
-                    start.folder, start.generation, self._source, part=part, python=self._python
+                    start.folder, start.generation, self._source, part=part, python=python
                 ),
             )
             for part, (node, slots) in enumerate(placement)
         ]
-        self._holders.order(name, orders, start.folder.path)
+        self._holders.order(name, orders, start.folder.path, account)
         gang = HeldGang(
             start.folder, name, start.now, [node for node, _ in placement], self._holders
         )

@@ -11,12 +11,16 @@ import os
 import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from shockwave.executors.gangs.errors import BackendAway
-from shockwave.executors.slurm.jobs import JOB_FORMAT, SlurmJob, read_jobs
+from shockwave.executors.local.accounts import Account
+from shockwave.executors.slurm.associations import Association, read_associations
+from shockwave.executors.slurm.jobs import JOB_FORMAT, SlurmJob, canceller_in, read_jobs
 from shockwave.executors.slurm.nodes import SlurmNode, read_nodes
 from shockwave.executors.slurm.partitions import SlurmPartition, read_partitions
 from shockwave.executors.slurm.rivals import RIVAL_FORMAT, Rival, read_rivals
+from shockwave.protocol.environment import base_environment
 
 logger = logging.getLogger(__name__)
 _MOST_IDS = 1000  # in one command
@@ -38,6 +42,7 @@ _PREFIX = re.compile(
 _CONNECTION = (
     "SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT", "SLURM_CLUSTERS", "SLURM_SACK_SOCKET",
 )  # fmt: skip
+_SECRET = ("SLURM_JWT",)
 _NOT_FOR_JOBS = ("SHOCKWAVE_", "SLURM", "SBATCH_", "SRUN_", "CUDA_VISIBLE_DEVICES")
 
 
@@ -58,24 +63,35 @@ class SlurmClient:
         self._environment = for_jobs(os.environ if environment is None else environment)
         self._limit = limit_seconds
 
-    def submit(self, arguments: Sequence[str]) -> int:
-        """The number of the new job, or of the first of a heterogeneous one."""
-        said = self._run("sbatch", "--parsable", *arguments).split()
+    def submit(self, arguments: Sequence[str], account: Account | None = None) -> int:
+        """The number of the new job, or of the first of a heterogeneous one.
+
+        It is submitted by the user of ``account``, with what that user may do; None means ours.
+        """
+        said = self._run("sbatch", "--parsable", *arguments, account=account).split()
         number = said[-1].partition(";")[0] if said else ""
         if not number.isdigit():
             raise SlurmRefused(f"sbatch told no number, but {' '.join(said)!r}")
         return int(number)
 
     def jobs(self) -> list[SlurmJob]:
-        """All jobs of this user that Slurm remembers, also those that have ended lately."""
-        text = self._run(
-            "squeue",
-            "--noheader",
-            "--states=all",
-            f"--user={os.getuid()}",
-            f"--format={JOB_FORMAT}",
-        )
-        return read_jobs(text)
+        """All jobs that may be ours and that Slurm remembers, also those that have ended lately.
+
+        These are the jobs of this user; of everybody where we may submit for others.
+        """
+        whose = [] if os.geteuid() == 0 else [f"--user={os.getuid()}"]
+        states = ("--noheader", "--states=all")
+        return read_jobs(self._run("squeue", *states, *whose, f"--format={JOB_FORMAT}"))
+
+    def associations(self, user: str) -> list[Association] | None:
+        """What a user may submit on behalf of; None where Slurm keeps no accounts."""
+        fields = "format=Account,Partition,QOS"
+        show = ("show", "associations", f"user={user}", fields)
+        try:
+            return read_associations(self._run("sacctmgr", "--noheader", "--parsable2", *show))
+        except (BackendAway, SlurmRefused) as error:
+            logger.debug("sacctmgr: %s", error)
+            return None
 
     def nodes(self) -> list[SlurmNode]:
         return read_nodes(self._run("scontrol", "--oneliner", "--details", "show", "nodes"))
@@ -101,10 +117,20 @@ class SlurmClient:
             re.search(r"PriorityType\s*=\s*priority/basic", self._run("scontrol", "show", "config"))
         )
 
-    def try_out(self, arguments: Sequence[str]) -> str | None:
-        """Why Slurm would not take such a job; None if it would."""
+    def cancelled_by(self, number: int) -> str | None:
+        """The user who cancelled a job; None where Slurm keeps no accounts or does not say."""
+        about = (f"--jobs={number}", "--format=State%40")
         try:
-            self._run("sbatch", "--test-only", *arguments)
+            said = self._run("sacct", "--noheader", "--allocations", "--parsable2", *about)
+        except (BackendAway, SlurmRefused) as error:
+            logger.debug("sacct: %s", error)
+            return None
+        return canceller_in(said)
+
+    def try_out(self, arguments: Sequence[str], account: Account | None = None) -> str | None:
+        """Why Slurm would not take such a job from that user; None if it would."""
+        try:
+            self._run("sbatch", "--test-only", *arguments, account=account)
         except SlurmRefused as answer:
             return str(answer)
         return None
@@ -133,11 +159,17 @@ class SlurmClient:
             except SlurmRefused as answer:  # one of them ended in the meantime
                 logger.debug("scancel: %s", answer)
 
-    def _run(self, *argv: str) -> str:
+    def _run(self, *argv: str, account: Account | None = None) -> str:
+        environment = self._environment
+        identity: dict[str, Any] = {}
+        if account is not None:
+            environment = {**for_others(environment), **account.variables}
+            identity = {**account.identity, "cwd": "/"}
         try:
-            done = subprocess.run(
+            done: subprocess.CompletedProcess[str] = subprocess.run(
                 argv,
-                env=self._environment,
+                env=environment,
+                **identity,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
@@ -173,3 +205,13 @@ def for_jobs(environment: Mapping[str, str]) -> dict[str, str]:
         for name, value in environment.items()
         if name in _CONNECTION or not name.startswith(_NOT_FOR_JOBS)
     }
+
+
+def for_others(environment: Mapping[str, str]) -> dict[str, str]:
+    """What of the scheduler's environment a program of another user may see.
+
+    >>> for_others({"SLURM_CONF": "/etc/slurm.conf", "SLURM_JWT": "...", "DATABASE": "..."})
+    {'SLURM_CONF': '/etc/slurm.conf', 'PATH': '/bin:/usr/bin'}
+    """
+    base = base_environment(environment)
+    return {name: value for name, value in base.items() if name not in _SECRET}

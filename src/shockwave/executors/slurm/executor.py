@@ -7,10 +7,12 @@ else goes through the job's folder, on a file system that all nodes see.
 from __future__ import annotations
 
 import logging
+import os
+import pwd
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +28,13 @@ from shockwave.executors.gangs.launch_name import LaunchName
 from shockwave.executors.gangs.outcome import Ending, Outcome
 from shockwave.executors.gangs.remote import Look, RemoteExecutor, SeenGang
 from shockwave.executors.live import Site
+from shockwave.executors.local.accounts import (
+    Account,
+    account_to_run_as,
+    hand_over,
+    python_for_everybody,
+)
+from shockwave.executors.slurm.associations import check_account
 from shockwave.executors.slurm.client import SlurmClient, SlurmRefused
 from shockwave.executors.slurm.eligible import in_partitions, with_features
 from shockwave.executors.slurm.gang import SlurmGang, terminate
@@ -54,10 +63,13 @@ _SUBMITTERS = 16  # at a time: enough to keep Slurm's controller and the file sy
 class SlurmExecutor(RemoteExecutor):
     """Gangs on the nodes of a Slurm cluster that have GPUs.
 
-    ``options`` are the site's. Raises :class:`ExecutorError` if Slurm is not installed.
+    As root it submits a job as the user of its command: Slurm then checks and accounts as if that
+    user had submitted it. ``options`` are the site's. Raises :class:`ExecutorError` if Slurm is
+    not installed.
     """
 
     name: ClassVar[str] = "slurm"
+    runs_as_owner: ClassVar[bool] = True
     SiteOptions = SlurmSiteOptions
     JobOptions = SlurmJobOptions
 
@@ -76,7 +88,7 @@ class SlurmExecutor(RemoteExecutor):
     ) -> None:
         given = options or SlurmSiteOptions()
         self._client = client or _client_here()
-        self._python = given.python or sys.executable
+        self._python = given.python
         self._defaults = given.job_defaults()
         self._allowed = frozenset((given.allow or "").split(",")) - {""}
         self._per_gpu = PerGpu(given.cpus_per_gpu or 0, megabytes(given.mem_per_gpu))
@@ -140,7 +152,7 @@ class SlurmExecutor(RemoteExecutor):
             left_out = set(expand(wanted["exclude"]))
             nodes = [node for node in nodes if node.name not in left_out]
         if "gpu_type" in wanted:
-            nodes = [node for node in nodes if node.gpu_type == wanted["gpu_type"]]
+            nodes = [node for node in nodes if node.has(wanted["gpu_type"])]
         cpus, memory = int(wanted.get("cpus_per_gpu", 0)), megabytes(wanted.get("mem_per_gpu"))
         nodes = [node for node in nodes if node.cpus >= cpus and node.memory_mb >= memory]
         return frozenset(node.name for node in nodes)
@@ -155,16 +167,29 @@ class SlurmExecutor(RemoteExecutor):
         partition = options.get("partition") or self._default_partition(last)
         nodes = [node for node in last.nodes.values() if node.gpus > 0]
         warnings = problem_of(job.gpus, options, partition, last.partitions, nodes)
-        attempt = ["--gres=gpu:1", "--nodes=1", *option_arguments(options), "--wrap=true"]
+        kind = f"{options['gpu_type']}:" if "gpu_type" in options else ""
+        attempt = [f"--gpus={kind}{job.gpus}", *option_arguments(options), "--wrap=true"]
         try:
-            refusal = self._client.try_out(attempt)
+            account = account_to_run_as(command.user)
+            self._check_account(account, options)
+            refusal = self._client.try_out(attempt, account)
         except BackendAway:
             return warnings
+        except LaunchError as error:
+            raise InputError(str(error), place="user", value=command.user) from error
         if refusal is None:
             return warnings
         if any(sign in refusal.lower() for sign in _MAY_PASS):
             return [*warnings, f"Slurm says: {refusal}"]
         raise InputError(f"Slurm would not take it: {refusal}", place="slurm")
+
+    def _check_account(self, account: Account | None, options: Mapping[str, str]) -> None:
+        if "account" not in options and "qos" not in options:
+            return  # Slurm takes the user's own defaults
+        user = pwd.getpwuid(os.geteuid()).pw_name if account is None else account.name
+        known = self._client.associations(user)
+        if known:  # none at all: Slurm says whether it minds
+            check_account(user, options, known)
 
     def _check_extra(self, command: Command) -> None:
         wanted = command.options.get("extra", "")
@@ -200,6 +225,9 @@ class SlurmExecutor(RemoteExecutor):
             self._check_extra(start.command)
         except InputError as error:  # allowed when it was submitted
             raise LaunchError(str(error)) from error
+        account = account_to_run_as(start.command.user)
+        if account is not None:
+            hand_over(start.folder, account)
         start.write(start.parts(), master_addr=self._address(placement[0][0]))
         name = self._name(start.folder, start.generation)
         submission = Submission(
@@ -207,12 +235,12 @@ class SlurmExecutor(RemoteExecutor):
             start.order.job.id,
             start.folder,
             placement,
-            self._python,
+            self._python_of(account),
             self._source,
             {**self._defaults, **start.command.options},
         )
         try:
-            number = self._client.submit(submission.arguments())
+            number = self._client.submit(submission.arguments(), account)
         except SlurmRefused as answer:
             raise LaunchError(f"Slurm does not take it: {answer}") from answer
         except BackendAway as error:
@@ -224,6 +252,14 @@ class SlurmExecutor(RemoteExecutor):
         gang = self._make_gang(start.folder, name, start.now, nodes, number)
         self._gangs[name] = gang
         return gang
+
+    def _python_of(self, account: Account | None) -> str:
+        """The interpreter of the nodes for a job of that user."""
+        return self._python or (sys.executable if account is None else python_for_everybody())
+
+    def _is_ours(self, name: LaunchName, uid: int) -> bool:
+        """A launch runs as us, or as the user whose its folder is."""
+        return uid == os.getuid() or uid == JobFolder.named(self._root, name.folder).user()
 
     def _address(self, node: str) -> str:
         known = self._look.nodes.get(node)
@@ -261,6 +297,7 @@ class SlurmExecutor(RemoteExecutor):
                 self._site,
                 self._slurm_look,
                 per_gpu=self._per_gpu,
+                is_ours=self._is_ours,
                 phantoms=phantoms,
             )
             partition = self._defaults.get("partition")
@@ -270,6 +307,7 @@ class SlurmExecutor(RemoteExecutor):
             raise BackendAway(str(answer)) from answer
         except InputError as error:
             raise BackendAway(str(error)) from error
+        self._tell_of_partitions(self._slurm_look, seen)
         self._slurm_look = seen
         gangs = {name: _seen(jobs) for name, jobs in seen.jobs.items() if not _over(jobs)}
         usable = self._usable(seen)
@@ -281,6 +319,13 @@ class SlurmExecutor(RemoteExecutor):
                 occupied = node.gpus - seen.ours.get(node.name, 0)
             nodes[node.name] = node.seen(occupied, node.name in contested | closed)
         return Look(nodes, gangs)
+
+    def _tell_of_partitions(self, last: SlurmLook | None, seen: SlurmLook) -> None:
+        before = {} if last is None else last.partitions
+        for partition in self._partitions(seen):
+            known = before.get(partition.name)
+            if partition.state != ("UP" if known is None else known.state):
+                logger.info("Slurm says that partition %s is %s", partition.name, partition.state)
 
     def _closed(self, seen: SlurmLook, nodes: Sequence[SlurmNode]) -> frozenset[str]:
         """Nodes of which every partition of ours has been told to start nothing."""

@@ -87,7 +87,7 @@ class SlurmGang(RemoteGang):
             return Ending(Outcome.LOST, f"{', '.join(lost)} went down (Slurm job {self.number})")
         if not jobs:
             return self._unknown_to_slurm()
-        ending = ending_of(jobs)
+        ending = ending_of(jobs, self._client.cancelled_by)
         if ending is None and not self.was_seen():
             said = tail(self.folder.supervisor_log())
             hint = f"is {self.folder.path} visible there, and its Python new enough?"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shlex
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Any
 from shockwave.executors.gangs.errors import BackendAway
 from shockwave.executors.gangs.launch_name import LaunchName
 from shockwave.executors.gangs.supervisor.agent import ORDERS, STATUS
+from shockwave.executors.local.accounts import Account
 from shockwave.executors.slurm.client import SlurmClient, SlurmRefused
 from shockwave.executors.slurm.jobs import SlurmJob
 from shockwave.executors.slurm.script import FORGET, literal, option_arguments
@@ -72,7 +74,7 @@ class Holders:
         running = {
             job.comment.removeprefix(self._comment): job
             for job in jobs
-            if job.comment.startswith(self._comment) and not job.ended
+            if job.comment.startswith(self._comment) and not job.ended and job.uid == os.getuid()
         }
         for node, held in self._held.items():
             held.job = running.get(node)
@@ -139,9 +141,19 @@ class Holders:
     # What runs in them.
 
     def order(
-        self, name: LaunchName, parts: Sequence[tuple[str, Sequence[int], list[str]]], folder: Path
+        self,
+        name: LaunchName,
+        parts: Sequence[tuple[str, Sequence[int], list[str]]],
+        folder: Path,
+        account: Account | None = None,
     ) -> None:
-        """A launch: node, slots and command of every part. In force when :meth:`write` returns."""
+        """A launch: node, slots and command of every part. In force when :meth:`write` returns.
+
+        It runs as the user of ``account``, None means ours.
+        """
+        who = None
+        if account is not None:
+            who = {"identity": account.identity, "variables": account.variables}
         with self._lock:
             for part, (node, slots, argv) in enumerate(parts):
                 held = self._of(node)
@@ -152,6 +164,7 @@ class Holders:
                     "generation": name.generation,
                     "slots": list(slots),
                     "argv": argv,
+                    "account": who,
                 }
                 held.changed = True
 
@@ -201,8 +214,3 @@ class Holders:
             for order in [] if record is None else record["orders"]:
                 held.orders[order["name"], int(order["part"])] = order
         return held
-
-    def slot_locks(self, node: str, slots: Sequence[int]) -> list[str]:
-        """A gang that starts waits for one that still saves on the same GPUs."""
-        folder = self._of(node).folder
-        return [str(folder / f"slot-{slot}.lock") for slot in slots]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import pwd
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from shockwave.executors.gangs.outcome import Ending, Outcome
 from shockwave.executors.slurm.hostlist import expand
 
-JOB_FORMAT = "%A|%T|%r|%Q|%b|%N|%k"
-# number, state, reason, priority, GPUs a node, nodes, comment
+JOB_FORMAT = "%A|%U|%T|%r|%Q|%b|%N|%k"
+# number, uid, state, reason, priority, GPUs a node, nodes, comment
 _FIELDS = JOB_FORMAT.count("|") + 1
 _GPUS = re.compile(r"gpu(?::[^:,=()]+)?[:=](\d+)")
 _NOTHING = ("(null)", "N/A", "None")
@@ -44,6 +45,7 @@ class SlurmJob:
     nodes: tuple[str, ...]  # none before it is started
     comment: str
     priority: int = 0
+    uid: int = -1  # of the user that it runs as
 
     @property
     def pending(self) -> bool:
@@ -70,15 +72,15 @@ class SlurmJob:
 def read_jobs(text: str) -> list[SlurmJob]:
     """The answer to ``squeue --format=JOB_FORMAT``; lines that are something else are left out.
 
-    >>> read_jobs("7|RUNNING|None|100|gres:gpu:2|n[0-1]|a comment")[0].nodes
+    >>> read_jobs("7|1000|RUNNING|None|100|gres:gpu:2|n[0-1]|a comment")[0].nodes
     ('n0', 'n1')
     """
     jobs = []
     for line in text.splitlines():
         fields = line.split("|", _FIELDS - 1)
-        if len(fields) < _FIELDS or not fields[0].isdigit():
+        if len(fields) < _FIELDS or not (fields[0].isdigit() and fields[1].isdigit()):
             continue  # the second line of somebody's comment
-        number, state, reason, priority, gpus, nodes, comment = fields
+        number, uid, state, reason, priority, gpus, nodes, comment = fields
         jobs.append(
             SlurmJob(
                 int(number),
@@ -88,6 +90,7 @@ def read_jobs(text: str) -> list[SlurmJob]:
                 () if nodes in _NOTHING else expand(nodes),
                 comment,
                 int(priority) if priority.isdigit() else 0,
+                int(uid),
             )
         )
     return jobs
@@ -102,7 +105,24 @@ def gpus_in(text: str) -> int:
     return sum(int(count) for count in _GPUS.findall(text))
 
 
-def ending_of(jobs: Sequence[SlurmJob]) -> Ending | None:
+def canceller_in(state: str) -> str | None:
+    """The user that ``sacct`` names in a state.
+
+    >>> canceller_in("CANCELLED by 0"), canceller_in("COMPLETED")
+    ('root', None)
+    """
+    found = re.search(r"CANCELLED by (\d+)", state)
+    if found is None:
+        return None
+    try:
+        return pwd.getpwuid(int(found.group(1))).pw_name
+    except KeyError:
+        return f"user {found.group(1)}"
+
+
+def ending_of(
+    jobs: Sequence[SlurmJob], cancelled_by: Callable[[int], str | None] = lambda number: None
+) -> Ending | None:
     """What Slurm says became of a launch; None where it only knows that it is over."""
     numbers = ", ".join(str(job.number) for job in jobs)
     for reasons, outcome in (
@@ -112,5 +132,9 @@ def ending_of(jobs: Sequence[SlurmJob]) -> Ending | None:
     ):
         for job in jobs:
             if job.state in reasons:
-                return Ending(outcome, f"{reasons[job.state]} (Slurm job {numbers})")
+                what = reasons[job.state]
+                who = cancelled_by(job.number) if job.state == "CANCELLED" else None
+                if who is not None:
+                    what = what.replace("somebody", who)
+                return Ending(outcome, f"{what} (Slurm job {numbers})")
     return None

@@ -56,7 +56,7 @@ def problem_of(
         left_out = set(expand(options["exclude"]))
         nodes = [node for node in nodes if node.name not in left_out]
     if "gpu_type" in options:
-        nodes = [node for node in nodes if node.gpu_type == options["gpu_type"]]
+        nodes = [node for node in nodes if node.has(options["gpu_type"])]
         where += f" of type {options['gpu_type']}"
     has = sum(node.gpus for node in nodes)
     if gpus > has:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
@@ -59,7 +59,7 @@ class SlurmLook:
     ours: Mapping[str, int] = field(default_factory=dict)  # GPUs of a node that our gangs hold
     occupied: Mapping[str, int] = field(default_factory=dict)  # that others hold, or block
     around: Surroundings = field(default_factory=Surroundings)
-    others: tuple[SlurmJob, ...] = ()  # of this user's jobs those that are no launches
+    others: tuple[SlurmJob, ...] = ()  # those that are no launches of ours
 
     @property
     def partitions(self) -> Mapping[str, SlurmPartition]:
@@ -78,6 +78,7 @@ def look(
     last: SlurmLook | None,
     *,
     per_gpu: PerGpu,
+    is_ours: Callable[[LaunchName, int], bool] = lambda name, uid: True,
     phantoms: AbstractSet[LaunchName] = frozenset(),
 ) -> SlurmLook:
     """Asks for nodes first, so that a node that is down has taken its jobs along.
@@ -85,11 +86,13 @@ def look(
     What a node uses and what we use of it are two answers. Where we used something else the
     last time, a job may have ended or begun between the two, and the node is asked again. What
     ``phantoms`` hold is as good as others', and so is a GPU whose processors or memory are gone.
+    ``is_ours`` says whether a launch by that name may run as the user with that number: anybody
+    can give a job of theirs the name of another.
     """
     began = time.monotonic()
     nodes = client.nodes()
     all_jobs = client.jobs()
-    jobs = _by_name(all_jobs, site)
+    jobs = _by_name(all_jobs, site, is_ours)
     ours = held(jobs, phantoms)
     before = Counter[str]() if last is None else Counter(last.ours)
     changed = {name for name in ours.keys() | before.keys() if ours[name] != before[name]}
@@ -124,10 +127,12 @@ def held(
     return gpus
 
 
-def _by_name(jobs: Iterable[SlurmJob], site: str) -> dict[LaunchName, tuple[SlurmJob, ...]]:
+def _by_name(
+    jobs: Iterable[SlurmJob], site: str, is_ours: Callable[[LaunchName, int], bool]
+) -> dict[LaunchName, tuple[SlurmJob, ...]]:
     found: dict[LaunchName, tuple[SlurmJob, ...]] = {}
     for job in jobs:
         name = LaunchName.read(job.comment)
-        if name is not None and name.site == site:
+        if name is not None and name.site == site and is_ours(name, job.uid):
             found[name] = (*found.get(name, ()), job)
     return found

@@ -6,11 +6,12 @@ import re
 from dataclasses import dataclass
 
 from shockwave.executors.gangs.nodes import Health, SeenNode
+from shockwave.executors.options import UNKNOWN_KIND
 from shockwave.executors.slurm.fields import value_of
 from shockwave.executors.slurm.jobs import gpus_in
 from shockwave.model.cluster import Node
 
-_TYPE = re.compile(r"gpu:([A-Za-z_][^:,()]*):")
+_TYPE = re.compile(r"gpu:([^:,()]*[^:,()0-9][^:,()]*):(?=[0-9])")
 _SYMBOLS = "*~#!%$@^-"  # behind a state, in Slurm before 21.08
 _DOWN = {"DOWN", "ERROR", "FUTURE", "INVAL", "INVALID_REG"}
 _WITHHELD = {
@@ -26,7 +27,7 @@ class SlurmNode:
     address: str
     state: str
     gpus: int
-    gpu_type: str
+    gpu_type: str  # a node with several is of a kind of its own: a100+1g.10gb
     gpus_used: int  # by anybody
     partitions: frozenset[str]
     features: frozenset[str]
@@ -46,6 +47,10 @@ class SlurmNode:
         if flags & _UNCLEAR or "*" in self.state:
             return Health.UNCLEAR
         return Health.UP
+
+    def has(self, kind: str) -> bool:
+        """Whether some of its GPUs are of this kind."""
+        return kind in self.gpu_type.split("+")
 
     def blocked_gpus(self, cpus_per_gpu: int, mb_per_gpu: int) -> int:
         """GPUs that nobody holds and nobody can have: processors or memory for them are gone."""
@@ -70,14 +75,13 @@ def read_nodes(text: str) -> list[SlurmNode]:
 
 def _node(line: str) -> SlurmNode:
     gpus = value_of(line, "Gres")
-    kind = _TYPE.search(gpus)
     name = value_of(line, "NodeName")
     return SlurmNode(
         name=name,
         address=value_of(line, "NodeAddr") or name,
         state=value_of(line, "State"),
         gpus=gpus_in(gpus),
-        gpu_type=kind.group(1) if kind else "gpu",
+        gpu_type="+".join(dict.fromkeys(_TYPE.findall(gpus))) or UNKNOWN_KIND,
         gpus_used=gpus_in(value_of(line, "GresUsed")),
         partitions=frozenset(value_of(line, "Partitions").split(",")) - {""},
         features=frozenset(value_of(line, "AvailableFeatures").split(",")) - {""},

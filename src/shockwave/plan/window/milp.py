@@ -63,7 +63,7 @@ class _Model:
         self.entries.append((columns, factors))
 
     def solve(self, relative_gap: float, time_limit_seconds: float) -> _Solution:
-        highspy = _import_highs()
+        highspy = import_highs()
         lp = highspy.HighsLp()
         lp.num_col_, lp.num_row_ = len(self.cost), len(self.row_lower)
         lp.col_cost_, lp.col_lower_, lp.col_upper_ = (
@@ -117,7 +117,7 @@ class _Solution:
     optimal: bool
 
 
-def _import_highs() -> Any:
+def import_highs() -> Any:
     try:
         import highspy
     except ImportError as error:

@@ -3,6 +3,10 @@
 The scheduler writes the orders of a node into one file, all that are in force. The agent starts
 what is new in it, kills what is gone from it, and writes down what lives. A supervisor does the
 rest. Asked to end, it asks all supervisors to, and ends after them.
+
+A gang that starts waits for one that still saves on the same GPUs: these are locks, which the
+agent opens and supervisors inherit. As root it starts a gang as the user that its order names, and
+then it follows no link in a folder of that user, and kills nothing but what is theirs.
 """
 
 from __future__ import annotations
@@ -12,12 +16,13 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 from shockwave.protocol import environment as names
-from shockwave.protocol.files import read_json, write_json
+from shockwave.protocol.files import open_to_append, read_json, write_json
+from shockwave.protocol.locks import open_lock
 from shockwave.protocol.paths import JobPaths
 from shockwave.protocol.processes import signal_group
 
@@ -77,16 +82,30 @@ class Agent:
             return  # an agent before us has run it
         devices = [self._devices[slot] for slot in order["slots"] if slot < len(self._devices)]
         environment = {**os.environ, names.DEVICES: ",".join(devices)}
-        with suppress(OSError), open(paths.supervisor_log(key[1]), "wb") as output:
-            self._children[key] = subprocess.Popen(
-                order["argv"],
+        account = order["account"]
+        identity: dict[str, Any] = {}
+        if account is not None:
+            environment = {**names.base_environment(environment), **account["variables"]}
+            identity = account["identity"]
+        slots = sorted(f"slot-{slot}.lock" for slot in order["slots"])  # one order for all
+        with suppress(OSError), ExitStack() as opened:
+            locks = [os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)]  # for the one of a launch
+            opened.callback(_close_all, locks)
+            locks.extend(open_lock(self._folder / name) for name in slots)
+            output = opened.enter_context(open_to_append(paths.supervisor_log(key[1])))
+            output.truncate(0)
+            child: subprocess.Popen[bytes] = subprocess.Popen(
+                [*order["argv"], *map(str, locks)],
                 cwd=order["folder"],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
+                pass_fds=locks,
                 start_new_session=True,
+                **identity,
             )
+            self._children[key] = child
 
     def _kill(self, key: Key, order: dict[str, Any]) -> None:
         child = self._children.get(key)
@@ -94,7 +113,8 @@ class Agent:
             return
         who = JobPaths(Path(order["folder"])).processes(order["generation"], key[1])
         if who is not None and who.ranks:
-            signal_group(who.ranks[0], signal.SIGKILL)
+            only_of = None if order["account"] is None else order["account"]["identity"]["user"]
+            signal_group(who.ranks[0], signal.SIGKILL, only_of=only_of)
         child.kill()
 
     def _tell(self) -> None:
@@ -107,6 +127,11 @@ class Agent:
                     durable=False,
                 )
                 self._told = living
+
+
+def _close_all(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def main() -> None:

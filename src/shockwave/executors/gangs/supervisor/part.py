@@ -29,7 +29,7 @@ from typing import IO
 from shockwave.protocol import environment as names
 from shockwave.protocol.files import read_json, write_json
 from shockwave.protocol.lease import LeaseFile
-from shockwave.protocol.locks import open_lock, try_lock
+from shockwave.protocol.locks import try_lock
 from shockwave.protocol.paths import JobPaths
 from shockwave.protocol.processes import (
     adopt_orphans,
@@ -150,8 +150,6 @@ class Supervisor:
 
     def _take_slots(self) -> bool:
         """False if asked to stop before all slots were free."""
-        # One order for all, so that nobody waits for ever.
-        self._locks += [open_lock(Path(path)) for path in sorted(self._mine.slot_locks)]
         for descriptor in self._locks[1:]:  # the first is held since before we were started
             while not try_lock(descriptor):
                 if self._must_end():

@@ -1,0 +1,170 @@
+"""What an option is worth to a job: the completion time that a round with it saves.
+
+A job in the cluster costs one job-second per second (``w`` of weight ``w``), and every GPU that it
+holds costs its price. If prices stayed as they are when the job ends, an epoch would cost it
+
+    mu_j  =  min_o  ( w_j (1 + kappa_j) + pi_end[type o] gpus_o ) * seconds_j(o)
+
+job-seconds, and a second with option ``o``, in which it does ``1 / seconds_j(o)`` epochs, saves
+
+    value_j(o)  =  mu_j / seconds_j(o)
+
+of them. A short job ends at today's prices: its ``mu`` contains what others would pay for the
+GPUs that it soon leaves. A long one ends when the crowd is gone: it can wait, and does so while
+prices are high. How far prices fall until it ends is foretold from the jobs that are there
+(:func:`price_at_end`), ``kappa`` is what fairness adds (:func:`pressure`).
+
+With speeds that grow as a power of the GPUs and all jobs there from the beginning, this is the
+order of the optimal policy for mean completion time (heSRPT): shares for all, larger for shorter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from shockwave.model.view import Floats, Ints
+
+
+@dataclass(frozen=True)
+class WorthSettings:
+    """One set for every workload."""
+
+    hold_seconds: float = 400.0  # a restart is charged against at most so much running
+    shortest_seconds: float = 60.0
+    price_fall: float = 0.7  # exponent of the falling crowd in the price at a job's end
+    least_price: float = 0.1  # of today's, at a job's end
+    fair: float = 4.0  # what each unit of boost that a job needs to be on time adds
+    most_boost: float = 3.0
+    easy_boost: float = 1.5  # up to this, nothing is added
+    start_of_time_seconds: float = 1800.0  # arrivals are taken to go on as long as they have lasted
+
+
+@dataclass(frozen=True)
+class Bidders:
+    """The jobs of a round as the market sees them. All times in seconds."""
+
+    seconds: Floats  # [job, option] per epoch now
+    rest: Floats  # [job, option] to the end with that option, restarts not included
+    held: Ints  # [job] option that it holds, -1 for none
+    age: Floats  # [job] since arrival
+    left: Floats  # [job] share of its epochs to go, above 0
+    restart: Floats  # [job] what a start costs
+    weight: Floats  # [job]
+    mean_active: Floats  # [job] jobs in the cluster, on average since it arrived
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """The cluster as far as a fair share of it goes."""
+
+    type: Ints  # [option]
+    gpus: Ints  # [option]
+    capacity: Ints  # [type]
+
+    def seconds(self, rest: Floats, gpus: Floats) -> Floats:
+        """[job] seconds with ``gpus[j]`` GPUs of one type, averaged over the types by their GPUs.
+
+        Between two whole numbers of GPUs the time is interpolated; with less than one GPU, one is
+        shared. A number between two options is the smaller one. Types that a job may not use are
+        left out.
+        """
+        total, weights = np.zeros(len(rest)), np.zeros(len(rest))
+        for number, capacity in enumerate(self.capacity.tolist()):
+            own = np.flatnonzero(self.type == number)
+            own = own[np.argsort(self.gpus[own], kind="stable")]
+            if len(own) and capacity:
+                time = _with_share(rest[:, own], self.gpus[own], gpus)
+                usable = np.isfinite(time)
+                total += np.where(usable, time, 0.0) * capacity
+                weights += usable * capacity
+        return np.asarray(total / np.maximum(weights, 1e-9))
+
+
+def _with_share(rest: Floats, sizes: Ints, gpus: Floats) -> Floats:
+    """[job] seconds with a share of one type, options by growing size; inf where it may not."""
+    rows = np.arange(len(rest))
+    best = np.minimum.accumulate(rest, axis=1)
+    may = np.isfinite(best)
+    best = np.where(may, best, 0.0)
+    first = may.argmax(axis=1)  # a rigid job has no smaller option
+    smallest = sizes[first].astype(np.float64)
+    share = np.maximum(gpus, smallest)
+
+    def at(whole: Floats) -> Floats:
+        position = np.searchsorted(sizes, whole, side="right") - 1
+        return np.asarray(best[rows, np.maximum(position, first)])
+
+    low, high, part = at(np.floor(share)), at(np.ceil(share)), share - np.floor(share)
+    seconds = (low + (high - low) * part) * share / np.minimum(share, np.maximum(gpus, 1e-9))
+    return np.where(may.any(axis=1), seconds, np.inf)
+
+
+def price_at_end(
+    rest: Floats, mean_active: float, seconds_since_start: float, s: WorthSettings
+) -> Floats:
+    """[job] price at its end over today's: how much of the crowd will be there then.
+
+    Of those who are here, the ones that have longer to go; and newcomers, as many as there are on
+    average, for as long as arrivals have lasted so far.
+    """
+    jobs = len(rest)
+    longer = jobs - np.searchsorted(np.sort(rest), rest, side="right") + 0.5
+    lasted = seconds_since_start + s.start_of_time_seconds
+    come = 1.0 - np.exp(-rest / np.median(rest))
+    newcomers = mean_active * come * lasted / (lasted + rest)
+    crowd = (longer + newcomers) / jobs
+    return np.asarray(np.clip(crowd**s.price_fall, s.least_price, 1.0))
+
+
+def pressure(bidders: Bidders, fair_seconds: Floats, s: WorthSettings) -> Floats:
+    """[job] ``kappa``: grows with the boost over its fair share that a job needs to be on time.
+
+    A job that has always had its fair share needs 1; one that waits needs more and more.
+    """
+    slack = fair_seconds - bidders.age
+    need = bidders.left * fair_seconds
+    with np.errstate(divide="ignore"):
+        boost = np.where(slack > 0.0, need / np.maximum(slack, 1e-9), np.inf)
+    return np.asarray(s.fair * np.clip(boost - s.easy_boost, 0.0, s.most_boost))
+
+
+@dataclass(frozen=True)
+class Worth:
+    """[job, option] values in job-seconds per second, and where they come from."""
+
+    values: Floats
+    unfair: Floats  # [job] kappa
+    fair_seconds: Floats  # [job] completion time with a fair share
+    kept: Floats  # [job, option] share of the value that a restart leaves, 1 for what is held
+
+
+def worth(
+    bidders: Bidders,
+    shares: Shares,
+    prices: Floats,
+    mean_active: float,
+    seconds_since_start: float,
+    settings: WorthSettings,
+) -> Worth:
+    """Values of all options at prices like those of the round before."""
+    s, b, jobs = settings, bidders, len(bidders)
+    gpus_total = float(shares.capacity.sum())
+    alone = shares.seconds(b.rest, np.full(jobs, gpus_total / jobs))
+    whole = shares.seconds(b.rest / b.left[:, None], gpus_total / b.mean_active) + b.restart
+    unfair = pressure(b, whole, s)
+    rest = np.maximum(alone, s.shortest_seconds)
+    fall = price_at_end(rest, mean_active, seconds_since_start, s)
+    cost = (b.weight * (1.0 + unfair))[:, None]
+    cost = cost + fall[:, None] * (prices[shares.type] * shares.gpus)
+    per_epoch = (cost * b.seconds).min(axis=1, keepdims=True)
+    held_for = np.minimum(s.hold_seconds, b.rest)
+    kept = held_for / (held_for + b.restart[:, None])
+    runs = np.flatnonzero(b.held >= 0)
+    kept[runs, b.held[runs]] = 1.0
+    values = np.where(np.isfinite(b.seconds), kept * per_epoch / b.seconds, -np.inf)
+    return Worth(values, unfair, whole, kept)

@@ -1,0 +1,207 @@
+"""The default policy where jobs have a choice: types of GPUs, and how many of them.
+
+Every round the speeds of all options are learned (:mod:`shockwave.predict.speeds`), turned into
+what they are worth (:mod:`shockwave.plan.elastic.worth`), and sold at one price per type
+(:mod:`shockwave.plan.elastic.sale`). docs/elastic.md has the equations and the figures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from shockwave.model.options import Options
+from shockwave.model.view import Bools, Floats, Ints, View
+from shockwave.plan.elastic.market import Market
+from shockwave.plan.elastic.sale import Sale, sell
+from shockwave.plan.elastic.worth import Bidders, Shares, Worth, WorthSettings, worth
+from shockwave.plan.explain import Explanation
+from shockwave.policies.base import Decision
+from shockwave.policies.memory import PerJob
+from shockwave.predict.speeds import OptionShape, Seen, SpeedLearner, Speeds, SpeedSettings
+
+_EIGHTY_PERCENT = 1.2816  # deviations on either side
+
+
+@dataclass(frozen=True)
+class MarketSettings:
+    """One set for every workload."""
+
+    worth: WorthSettings = field(default_factory=WorthSettings)
+    speeds: SpeedSettings = field(default_factory=SpeedSettings)
+    curiosity: float = 0.5  # deviations by which an untried option is taken to be better
+    curious_restarts: float = 10.0  # restarts that a job must have to go for half of that
+    price_memory: float = 0.5  # of the round before, in the prices that jobs count with
+    believe_epochs: bool = True  # False: as if no job had said how long it is
+
+
+class OptionMarket:
+    """Sells GPUs of every type to the jobs that gain most by them."""
+
+    def __init__(self, settings: MarketSettings | None = None) -> None:
+        self.settings = settings or MarketSettings()
+        self._learner = SpeedLearner(self.settings.speeds)
+        self._prices: Floats | None = None
+        self._restart_of_kind = PerJob()
+        self._began: float | None = None
+        self._active_sum = 0.0
+        self._rounds = 0
+
+    def decide(self, view: View, options: Options) -> Decision:
+        speeds = self._learn(view, options)
+        bidders = self._bidders(view, options, speeds)
+        prices = self._expected_prices(view, options)
+        shares = Shares(options.type, options.gpus, options.type_gpus)
+        began = view.now if self._began is None else self._began
+        worths = worth(
+            bidders, shares, prices, self._active_sum / self._rounds, view.now - began,
+            self.settings.worth,
+        )  # fmt: skip
+        stays = view.must_stay | (view.between_rounds & view.running)
+        sale = _sell(options, worths.values, stays, prices)
+        memory = self.settings.price_memory
+        self._prices = memory * prices + (1.0 - memory) * sale.prices
+        run = np.flatnonzero(sale.choice >= 0)
+        surplus = _surplus(options, worths.values, sale)
+        run = run[np.argsort(-surplus[run], kind="stable")]
+        gpus = float(options.type_gpus.sum())
+        price = float(sale.prices @ options.type_gpus) / gpus if gpus else 0.0
+        return Decision(
+            run,
+            welfare=sale.value,
+            gap=sale.gap,
+            price=price,
+            priority=surplus,
+            options=sale.choice[run],
+            explain=lambda: _explain(view, options, speeds, bidders, worths, sale, price),
+        )
+
+    # What is known.
+
+    def _learn(self, view: View, options: Options) -> Speeds:
+        if not view.between_rounds or not self._rounds:
+            self._began = view.now if self._began is None else self._began
+            self._active_sum += len(view)
+            self._rounds += 1
+        shape = OptionShape(options.type, options.gpus, options.spans)
+        seen = Seen(
+            handle=view.handle,
+            kind=view.kind,
+            epochs_done=view.epochs_done,
+            held=options.held,
+            measured=options.measured,
+            declared=options.declared,
+        )
+        return self._learner.learn(shape, seen)
+
+    def _bidders(self, view: View, options: Options, speeds: Speeds) -> Bidders:
+        done = view.epochs_done
+        if self.settings.believe_epochs:
+            epochs = done + view.epochs_left
+        else:  # who has done much has much to do
+            epochs = np.maximum(2.0 * done, done + 1.0)
+        may = _usable(options)
+        rest = np.where(may, np.maximum(speeds.remaining_seconds(done, epochs), 1.0), np.inf)
+        restart = self._restart(view)
+        to_go = rest.min(axis=1)
+        curious = to_go / (to_go + self.settings.curious_restarts * restart)
+        hoped = -self.settings.curiosity * curious[:, None] * speeds.unknown
+        return Bidders(
+            seconds=np.where(may, np.exp(speeds.log_mean + hoped), np.inf),
+            rest=rest,
+            held=options.held,
+            age=view.elapsed,
+            left=np.clip((epochs - done) / epochs, 1e-3, 1.0),
+            restart=restart,
+            weight=view.weight,
+            mean_active=(view.active_integral + len(view)) / (view.rounds_active + 1.0),
+        )
+
+    def _restart(self, view: View) -> Floats:
+        """[job] seconds that a start costs: measured, of the same model, or as set."""
+        measured = view.measured_restart_seconds
+        known = ~np.isnan(measured)
+        self._restart_of_kind.set(view.kind[known], measured[known])
+        of_kind = self._restart_of_kind.get(view.kind)
+        learned = np.where(np.isnan(of_kind), view.restart_seconds, of_kind)
+        return np.where(known, measured, learned)
+
+    def _expected_prices(self, view: View, options: Options) -> Floats:
+        """[type] of the rounds before; at first, a job for every GPU is the measure."""
+        types = len(options.types)
+        first = np.full(types, len(view) / max(int(options.type_gpus.sum()), 1))
+        if self._prices is None:
+            return first
+        first[: len(self._prices)] = self._prices  # types only ever come to the end
+        return first
+
+
+def _usable(options: Options) -> Bools:
+    """[job, option] what a job may take: what it can use, else its request; what it has, always."""
+    elastic = np.asarray(options.allowed.any(axis=1))
+    may = np.where(elastic[:, None], options.allowed, options.requested)
+    runs = np.flatnonzero(options.held >= 0)
+    may[runs, options.held[runs]] = True
+    return may
+
+
+def _sell(options: Options, values: Floats, stays: Bools, prices: Floats) -> Sale:
+    """Sells what those who stay leave; they keep what they hold."""
+    if not stays.any():
+        return sell(Market(values, options.gpus, options.type, options.type_gpus), prices)
+    held = options.held[stays]
+    taken = np.bincount(
+        options.type[held], weights=options.gpus[held], minlength=len(options.types)
+    )
+    room = np.maximum(options.type_gpus - taken.astype(np.int64), 0)
+    sale = sell(Market(values[~stays], options.gpus, options.type, room), prices)
+    choice = options.held.copy()
+    choice[~stays] = sale.choice
+    return Sale(choice, sale.prices, sale.value, sale.bound)
+
+
+def _surplus(options: Options, values: Floats, sale: Sale) -> Floats:
+    """[job] value less price of what it gets, else of what it would like best, per GPU."""
+    left = (values - sale.prices[options.type] * options.gpus) / options.gpus
+    best = left.argmax(axis=1)
+    option = np.where(sale.choice >= 0, sale.choice, best)
+    return np.asarray(left[np.arange(len(left)), option])
+
+
+def _explain(
+    view: View, options: Options, speeds: Speeds, bidders: Bidders, worths: Worth, sale: Sale,
+    price: float,
+) -> Explanation:  # fmt: skip
+    """The numbers behind the decision, for people."""
+    jobs = np.arange(len(view))
+    left = worths.values - sale.prices[options.type] * options.gpus
+    option: Ints = np.where(sale.choice >= 0, sale.choice, left.argmax(axis=1))
+    runs = sale.choice >= 0
+    rest = bidders.rest[jobs, option]
+    spread = np.exp(_EIGHTY_PERCENT * np.minimum(speeds.deviation[jobs, option], 2.0))
+    start = np.where(runs, view.now, view.now + view.round_seconds)
+    begun = np.where(options.held == option, 0.0, bidders.restart)
+    costs = ", ".join(
+        f"{name} {cost:.3g}" for name, cost in zip(options.types, sale.prices, strict=True)
+    )
+    names = options.keys
+    notes = [
+        f"{names[best]}, worth {worths.values[job, best]:.3g} job-seconds a second; a GPU costs "
+        f"{costs}; a restart {bidders.restart[job]:.0f} s"
+        for job, best in zip(jobs.tolist(), option.tolist(), strict=True)
+    ]
+    return Explanation(
+        price=price,
+        bid=worths.values[jobs, option] / options.gpus[option],
+        bid_fairness=worths.values[jobs, option]
+        / options.gpus[option]
+        * worths.unfair
+        / (1.0 + worths.unfair),
+        expected_start=start,
+        finish_low=start + begun + rest / spread,
+        finish=start + begun + rest,
+        finish_high=start + begun + rest * spread,
+        fair_finish=view.arrival + worths.fair_seconds,
+        note=tuple(notes),
+    )

@@ -1,0 +1,106 @@
+// Who runs when in the sampled futures, and what a GPU-round costs over time.
+
+import { get } from "./api.js";
+import { canvas, keys, plot, pointed, timeTicks, width } from "./chart.js";
+import { h, s } from "./dom.js";
+import { count, duration, exactMoment, figure, fromNow, moment, one, tickMoment } from "./format.js";
+import { button, colours, facts, heading, jobName, section } from "./parts.js";
+import { present } from "./present.js";
+
+const ROWS = 40;
+const ROUNDS = 400;
+const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
+
+export function planPage(address, refresh) {
+  const own = { futures: null, rounds: [], round: null, problem: "", reading: false };
+
+  async function read(round) {
+    own.reading = true;
+    try {
+      const after = Math.max(-1, (round?.round ?? 0) - ROUNDS);
+      [own.futures, own.rounds] = await Promise.all([get("/plan/futures"), get(`/rounds?after=${after}&limit=${2 * ROUNDS}`).then((page) => page.items)]);
+      own.problem = "";
+    } catch (error) { own.problem = error.message; }
+    own.reading = false;
+    own.round = round?.round;
+    refresh();
+  }
+
+  return {
+    title: "Plan",
+    render() {
+      if (!own.reading && (own.futures === null || own.round !== present.round?.round)) read(present.round);
+      const most = Number(address.query.get("rows") ?? ROWS);
+      const round = present.round;
+      return [
+        heading("Plan"),
+        round && facts([
+          [count(round.round), "round"], [moment(round.time), "decided"], [duration(round.plan_seconds), "took the decision"], [count(round.running), "jobs chosen"],
+          [count(round.active - round.running), "jobs wait"], ...(round.price != null ? [[figure(round.price), "price of a GPU-round"]] : []),
+        ]),
+        own.problem && h("p", { class: "problem" }, own.problem),
+        own.futures && futuresSection(own.futures, most, address),
+        own.rounds.length > 0 && priceSection(own.rounds),
+        !own.futures && !own.problem && h("p", { class: "caption" }, "Asking …"),
+      ];
+    },
+  };
+}
+
+function futuresSection(futures, most, address) {
+  const caption = "A row is a job. Each sampled future adds a pale bar from its start to its finish, so dark is where most futures agree, and pale ends are doubt. Jobs may be stopped in between.";
+  const jobs = futures.jobs.filter((job) => present.jobs.has(job.id));
+  if (futures.now === null || !jobs.length) {
+    return section("futures", "Who runs when", "", h("p", null, futures.now === null ? "The policy in force does not sample futures, or has not decided yet: its choice for this round is on the page of the queue." : "No jobs are waiting or running."));
+  }
+  const shown = jobs.slice(0, most);
+  const now = futures.now;
+  const finishes = shown.flatMap((job) => job.finishes).toSorted((a, b) => a - b);
+  const end = Math.max(now + 60, finishes[Math.floor(finishes.length * 0.97)] ?? 0);
+  const [wide, row] = [width(), 22];
+  const left = Math.min(170, wide * 0.34);
+  const at = canvas({ wide, high: shown.length * row + 34, left, right: 12, top: 4, bottom: 26, grid: "x", x: { low: now, high: end, ticks: timeTicks(now, end, (wide - left) / 90), text: (unix) => tickMoment(unix, end - now) }, y: { low: 0, high: 1, ticks: [] } });
+  const tenants = [...new Set(shown.map((job) => present.jobs.get(job.id).tenant))].toSorted();
+  const colour = colours(tenants, "p", 7);
+  shown.forEach((future, index) => {
+    const job = present.jobs.get(future.id);
+    const y = at.top + index * row;
+    const opacity = 0.95 / future.starts.length + 0.05;
+    if (index % 2) at.path("band", `M0,${y}H${wide}v${row}H0z`);
+    const name = jobName(job);
+    const room = Math.floor(left / 7) - 1;
+    at.parts.push(s("a", { href: `/jobs/${job.id}`, "aria-label": `${name}, starts ${fromNow(median(future.starts))}, finishes ${fromNow(median(future.finishes))}` },
+      s("text", { class: "label link", x: left - 8, y: y + 15, "text-anchor": "end" }, name.length > room ? `${name.slice(0, room - 1)}…` : name)));
+    future.starts.forEach((start, sample) => {
+      const [from, to] = [at.x(Math.min(Math.max(start, now), end)), at.x(Math.min(Math.max(future.finishes[sample], now), end))];
+      at.path(`future ${colour(job.tenant)}`, `M${from},${y + 4}H${Math.max(to, from + 1)}v${row - 8}H${from}z`, { "fill-opacity": opacity.toFixed(3) });
+    });
+  });
+  const handlers = pointed(at, (unix, down) => {
+    const future = shown[Math.floor((down - at.top) / row)];
+    if (!future) return null;
+    const job = present.jobs.get(future.id);
+    const sure = future.starts.filter((start, sample) => start <= unix && unix < future.finishes[sample]).length;
+    return {
+      title: jobName(job),
+      rows: [[colour(job.tenant), `runs ${unix - now < 60 ? "now" : `at ${moment(unix)}`} in`, `${sure} of ${future.starts.length} futures`], ["", "starts", fromNow(median(future.starts))], ["", "finishes", fromNow(median(future.finishes))], ["", one(future.gpus, "GPU"), job.owner]],
+    };
+  });
+  const svg = at.svg(`When ${one(shown.length, "job")} start and finish in ${future_count(futures)} sampled futures`, handlers);
+  svg.setAttribute("role", "group");
+  const total = futures.jobs.length + futures.left_out;
+  return section("futures", "Who runs when", caption, tenants.length > 1 && keys(tenants.map((name) => [colour(name), name])), svg,
+    h("div", { class: "turn" }, h("span", null, `${count(shown.length)} of ${one(total, "job")}, those that start soonest.`),
+      shown.length < jobs.length && button("Show more", () => address.set({ rows: most + ROWS }))));
+}
+const future_count = (futures) => futures.jobs[0]?.starts.length ?? 0;
+
+function priceSection(rounds) {
+  const priced = rounds.filter((round) => round.price !== null);
+  const points = priced.map((round) => [round.round, round.price]);
+  return section("price", "Price of a GPU-round", "What a GPU-round cost in each decision: the highest bid that was not served, in seconds of completion time. 0 means that there were GPUs for everybody. Below, how busy each round found the cluster.",
+    points.length > 1 ? plot({ label: `price, now ${figure(points.at(-1)[1])}`, points, wide: width(), high: 190, text: figure, axis: "round" })
+      : h("p", null, "The policy in force has no prices, or there were not enough rounds yet."),
+    rounds.length > 1 && plot({ label: "GPUs busy", points: rounds.map((round) => [round.round, round.gpus_busy]), colour: "p2", wide: width(), high: 130, text: figure, axis: "round" }),
+    h("p", { class: "caption" }, `Rounds ${count(rounds[0].round)} to ${count(rounds.at(-1).round)}, ${exactMoment(rounds[0].time)} to ${exactMoment(rounds.at(-1).time)}.`));
+}

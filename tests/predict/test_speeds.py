@@ -1,0 +1,135 @@
+"""The posterior over speeds: from the job itself, then from its model, then from the law."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from shockwave.predict.speeds import (
+    OptionShape,
+    Seen,
+    SpeedLearner,
+    Speeds,
+    SpeedSettings,
+    stage_of,
+)
+
+GPUS = np.array([1, 2, 4, 8, 16, 1, 2, 4, 8])
+SHAPE = OptionShape(type=np.array([0] * 5 + [1] * 4), gpus=GPUS, spans=GPUS > 8)
+TRUTH = 100.0 / GPUS**0.9 / np.where(SHAPE.type == 1, 3.0, 1.0)
+
+
+def seen(rows: list[tuple[int, int, float, int, float]]) -> Seen:
+    """Rows of (handle, model, epochs done, option held, measured seconds)."""
+    measured = np.full((len(rows), len(SHAPE)), np.nan)
+    for row, (_, _, _, option, seconds) in enumerate(rows):
+        if option >= 0:
+            measured[row, option] = seconds
+    columns = list(zip(*rows, strict=True))
+    return Seen(
+        handle=np.array(columns[0]),
+        kind=np.array(columns[1]),
+        epochs_done=np.array(columns[2]),
+        held=np.array(columns[3]),
+        measured=measured,
+        declared=np.full(measured.shape, np.nan),
+    )
+
+
+def after(rows: list[tuple[int, int, float, int, float]]) -> Speeds:
+    return SpeedLearner().learn(SHAPE, seen(rows))
+
+
+def test_a_model_that_nobody_ran_follows_the_scaling_law() -> None:
+    speeds = after([(0, 0, 20.0, -1, 0.0)])
+    gain = speeds.median[0, :-1] / speeds.median[0, 1:]
+    assert (gain[[0, 1, 2, 3, 5, 6, 7]] > 1.0).all()
+    assert (gain[[0, 1, 2, 3, 5, 6, 7]] < 2.0).all()
+    assert (speeds.deviation > 1.0).all()
+
+
+def test_what_was_measured_is_known_and_doubt_grows_with_the_distance() -> None:
+    speeds = after([(0, 0, 20.0, 1, TRUTH[1])])
+    assert speeds.median[0, 1] == pytest.approx(TRUTH[1], rel=0.05)
+    doubt = speeds.deviation[0]
+    assert doubt[1] < doubt[2] < doubt[3] < doubt[4]
+    assert doubt[1] < doubt[0]
+    assert doubt[6] > doubt[2]  # another type is further away than another number
+
+
+def test_jobs_of_the_same_model_share_what_they_learn() -> None:
+    learner = SpeedLearner()
+    learner.learn(SHAPE, seen([(0, 7, 20.0, 3, TRUTH[3])]))
+    newcomer = learner.learn(SHAPE, seen([(1, 7, 20.0, -1, 0.0), (2, 8, 20.0, -1, 0.0)]))
+    assert newcomer.median[0, 3] == pytest.approx(TRUTH[3], rel=0.1)
+    assert newcomer.deviation[0, 3] < 0.3 < newcomer.deviation[1, 3]
+
+
+def test_without_sharing_a_newcomer_knows_nothing() -> None:
+    learner = SpeedLearner(SpeedSettings(share=False))
+    learner.learn(SHAPE, seen([(0, 7, 20.0, 3, TRUTH[3])]))
+    newcomer = learner.learn(SHAPE, seen([(1, 7, 20.0, -1, 0.0)]))
+    assert newcomer.deviation[0, 3] > 1.0
+
+
+def test_a_job_that_differs_from_its_model_is_believed_for_itself_alone() -> None:
+    learner = SpeedLearner()
+    for handle in range(8):
+        learner.learn(SHAPE, seen([(handle, 0, 20.0, 3, TRUTH[3])]))
+    speeds = learner.learn(SHAPE, seen([(8, 0, 20.0, 3, 1.3 * TRUTH[3]), (9, 0, 20.0, -1, 0.0)]))
+    assert speeds.median[0, 3] == pytest.approx(1.3 * TRUTH[3], rel=0.05)
+    assert speeds.median[0, 2] > 1.15 * speeds.median[1, 2]
+    assert speeds.median[1, 3] == pytest.approx(TRUTH[3], rel=0.1)
+
+
+def test_what_models_have_in_common_about_types_helps_a_new_one() -> None:
+    learner = SpeedLearner()
+    for model in range(6):
+        for option in (0, 5):
+            learner.learn(
+                SHAPE, seen([(2 * model + (option > 0), model, 20.0, option, TRUTH[option])])
+            )
+    speeds = learner.learn(SHAPE, seen([(99, 50, 20.0, 0, 900.0)]))
+    assert speeds.median[0, 5] < 0.6 * speeds.median[0, 0]
+
+
+def test_options_that_come_later_keep_what_is_known() -> None:
+    learner = SpeedLearner()
+    first = OptionShape(SHAPE.type[:5], SHAPE.gpus[:5], SHAPE.spans[:5])
+    narrow = seen([(0, 0, 20.0, 2, TRUTH[2])])
+    learner.learn(
+        first,
+        Seen(
+            narrow.handle,
+            narrow.kind,
+            narrow.epochs_done,
+            narrow.held,
+            narrow.measured[:, :5],
+            narrow.declared[:, :5],
+        ),
+    )
+    speeds = learner.learn(SHAPE, seen([(0, 0, 21.0, -1, 0.0)]))
+    assert speeds.median[0, 2] == pytest.approx(TRUTH[2], rel=0.05)
+
+
+def test_what_a_job_declares_counts_until_it_is_measured() -> None:
+    said = seen([(0, 0, 20.0, -1, 0.0)])
+    said.declared[0, 2] = 500.0
+    assert SpeedLearner().learn(SHAPE, said).median[0, 2] == pytest.approx(500.0, rel=0.05)
+
+
+def test_the_rest_of_a_job_adds_up_its_epochs() -> None:
+    speeds = Speeds(
+        log_mean=np.zeros((2, 1)),
+        deviation=np.zeros((2, 1)),
+        unknown=np.zeros((2, 1)),
+        by_stage=np.log(np.tile(np.arange(1.0, 13.0), (2, 1, 1))),
+    )
+    rest = speeds.remaining_seconds(np.array([0.0, 3.0]), np.array([5.0, 5.0]))
+    # Epochs 0-1, 1-2, 2-4, 4-8 take 1, 2, 3, 4 seconds each.
+    assert rest[:, 0] == pytest.approx([1 + 2 + 2 * 3 + 4, 3 + 4])
+
+
+def test_stages_double() -> None:
+    epochs = np.array([0.0, 0.9, 1.0, 1.9, 2.0, 3.9, 4.0, 1e9])
+    assert stage_of(epochs).tolist() == [0, 0, 1, 1, 2, 2, 3, 11]
