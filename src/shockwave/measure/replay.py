@@ -59,11 +59,13 @@ from shockwave.model.events import (
     RunStarted,
     SettingsChanged,
     StopReason,
+    TenantChanged,
     job_of,
 )
 from shockwave.model.job import JobSpec, Regime, TraceJob
 from shockwave.model.options import Option
 from shockwave.model.speeds import Speeds
+from shockwave.model.tenants import Tenant
 from shockwave.model.view import Floats
 from shockwave.policies import registry as policies
 from shockwave.predict import registry as predictors
@@ -86,6 +88,7 @@ class RecordedRun:
     jobs: tuple[TraceJob, ...]
     faults: tuple[Fault, ...]
     restart_seconds: float  # see measured_restart_seconds
+    tenants: tuple[Tenant, ...] = ()  # as they were at the end
 
 
 @dataclass(frozen=True)
@@ -152,6 +155,7 @@ def replay(
         chosen,
         predictors.create(feeding, truth=TraceTruth(by_arrival(run.jobs))),
         faults=run.faults,
+        tenants=run.tenants,
         restart_seconds=run.restart_seconds if restart_seconds is None else restart_seconds,
         whole_epochs=settings.started_unix is not None,
         observers=(told,),
@@ -310,6 +314,7 @@ class _Recorder:
         self.nodes: dict[str, Node] = {node.id: node for node in settings.nodes}
         self.faults: list[Fault] = []
         self.crashes: list[JobCrash] = []
+        self.tenants: dict[str, Tenant] = {}
 
     def apply(self, event: Event) -> None:
         match event:
@@ -353,6 +358,8 @@ class _Recorder:
                 )
             case SettingsChanged():
                 pass  # simulated with the settings of the beginning
+            case TenantChanged():
+                self.tenants[event.tenant.name] = event.tenant
             case RunStarted() | RunEnded() | RoundDecided() | JobRunning():
                 pass  # decisions are taken anew
             case JobNoted() | JobHeld() | JobReleased() | CancelRequested() | RequeueRequested():
@@ -392,6 +399,7 @@ class _Recorder:
             ),
             tuple(sorted(faults, key=lambda fault: fault.time)),
             measured_restart_seconds(events, self.settings),
+            tuple(self.tenants.values()),
         )
 
 
