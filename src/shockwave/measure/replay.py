@@ -60,7 +60,7 @@ from shockwave.model.events import (
     StopReason,
     job_of,
 )
-from shockwave.model.job import JobSpec, Regime, TraceJob
+from shockwave.model.job import JobSpec, Preemptible, Regime, TraceJob
 from shockwave.model.view import Floats
 from shockwave.policies import registry as policies
 from shockwave.predict import registry as predictors
@@ -190,6 +190,7 @@ class _Observed:
     epochs_done: float = 0.0
     exclusive_seconds: float | None = None  # of a finished job
     given_up: tuple[float, str] | None = None
+    saves: bool = False  # whether it ever told of a checkpoint
 
     def enter(self, epoch: int, configuration: int) -> None:
         """A crash may have taken the job back behind regimes that it had entered."""
@@ -211,6 +212,12 @@ class _Observed:
             return self.spec.epoch_seconds[self.spec.configurations.index(configuration)]
         seconds, weights = np.array(values).T
         return float(np.average(seconds, weights=weights if weights.sum() > 0 else None))
+
+    def spec_to_simulate(self) -> JobSpec:
+        """Simulated jobs save whenever an epoch is over; one that never did must not be stopped."""
+        if not self.saves and self.spec.preemptible is Preemptible.WHEN_SAVED:
+            return replace(self.spec, preemptible=Preemptible.NEVER)
+        return self.spec
 
     def truth(self) -> tuple[Regime, ...]:
         """Its regimes, with epoch times that add up to what the job took as a whole.
@@ -279,6 +286,9 @@ class _Recorder:
                 rows = zip(event.handle.tolist(), *(c.tolist() for c in columns), strict=True)
                 for handle, epochs_done, index, epoch_seconds in rows:
                     self.by_handle[handle].progress(epochs_done, index, epoch_seconds)
+                if event.unsaved_seconds is not None:
+                    for handle in event.handle[~np.isnan(event.unsaved_seconds)].tolist():
+                        self.by_handle[handle].saves = True
             case JobSubmitted():
                 self.jobs[event.job.id] = _Observed(event.job)
                 self.by_handle.append(self.jobs[event.job.id])
@@ -342,7 +352,7 @@ class _Recorder:
         faults: list[Fault] = [*self.faults, *kept, *failures]
         return RecordedRun(
             self.settings,
-            tuple(TraceJob(job.spec, job.truth()) for job in worked.values()),
+            tuple(TraceJob(job.spec_to_simulate(), job.truth()) for job in worked.values()),
             tuple(sorted(faults, key=lambda fault: fault.time)),
             measured_restart_seconds(events, self.settings),
         )
