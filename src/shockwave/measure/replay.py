@@ -62,7 +62,7 @@ from shockwave.model.events import (
     TenantChanged,
     job_of,
 )
-from shockwave.model.job import JobSpec, Regime, TraceJob
+from shockwave.model.job import JobSpec, Preemptible, Regime, TraceJob
 from shockwave.model.options import Option
 from shockwave.model.speeds import Speeds
 from shockwave.model.tenants import Tenant
@@ -204,6 +204,7 @@ class _Observed:
     option: Option | None = None  # that it held last
     measured_with: dict[Option, list[tuple[float, float]]] = field(default_factory=dict)
     alone: dict[Option, float] = field(default_factory=dict)  # all epochs, where that is known
+    saves: bool = False  # whether it ever told of a checkpoint
 
     def enter(self, epoch: int, configuration: int) -> None:
         """A crash may have taken the job back behind regimes that it had entered."""
@@ -248,6 +249,12 @@ class _Observed:
             return None
         first = next(iter(by_type.values()))
         return Speeds({**dict.fromkeys(types, first), **by_type})
+
+    def spec_to_simulate(self) -> JobSpec:
+        """Simulated jobs save whenever an epoch is over; one that never did must not be stopped."""
+        if not self.saves and self.spec.preemptible is Preemptible.WHEN_SAVED:
+            return replace(self.spec, preemptible=Preemptible.NEVER)
+        return self.spec
 
     def truth(self) -> tuple[Regime, ...]:
         """Its regimes, with epoch times that add up to what the job took as a whole.
@@ -323,6 +330,9 @@ class _Recorder:
                 rows = zip(event.handle.tolist(), *(c.tolist() for c in columns), strict=True)
                 for handle, epochs_done, index, epoch_seconds in rows:
                     self.by_handle[handle].progress(epochs_done, index, epoch_seconds)
+                if event.unsaved_seconds is not None:
+                    for handle in event.handle[~np.isnan(event.unsaved_seconds)].tolist():
+                        self.by_handle[handle].saves = True
             case JobSubmitted():
                 self.jobs[event.job.id] = _Observed(event.job)
                 self.by_handle.append(self.jobs[event.job.id])
@@ -395,7 +405,8 @@ class _Recorder:
         return RecordedRun(
             self.settings,
             tuple(
-                TraceJob(job.spec, job.truth(), speeds=job.speeds(types)) for job in worked.values()
+                TraceJob(job.spec_to_simulate(), job.truth(), speeds=job.speeds(types))
+                for job in worked.values()
             ),
             tuple(sorted(faults, key=lambda fault: fault.time)),
             measured_restart_seconds(events, self.settings),
