@@ -16,7 +16,7 @@ from shockwave.engine.state import Rounds, SchedulerState
 from shockwave.executors.faults import Fault, JobCrash, NodeFailure, NodeRecovery
 from shockwave.executors.simulation import TraceTruth, simulate
 from shockwave.model.cluster import Cluster, Node
-from shockwave.model.errors import InputError, PolicyError
+from shockwave.model.errors import InputError, PolicyError, StuckError
 from shockwave.model.event_records import from_record, to_record
 from shockwave.model.events import (
     Event,
@@ -326,3 +326,15 @@ def test_offline_profiles_are_shown_to_policies_that_want_them() -> None:
 def test_busy_gpus_are_those_that_gangs_hold() -> None:
     events = run([job("a", 1, (1, 8))], Always({0: Option("A100", 8)}))
     assert {decided.gpus_busy for decided in events_of(events, RoundDecided)} == {8}
+
+
+def test_a_run_in_which_starts_outlast_every_lease_ends_with_the_reason() -> None:
+    class Alternating(Policy):
+        name = "alternating"
+
+        def decide(self, view: View, forecast: Forecast) -> Decision:
+            return Decision(np.array([view.round % len(view)]))
+
+    slow = [replace(job(name, 1, (1, 2)), restart_seconds=500.0) for name in "ab"]
+    with pytest.raises(StuckError, match="try a longer --round"):
+        run(slow, Alternating())

@@ -18,7 +18,7 @@ from shockwave.engine.state import Rounds, SchedulerState
 from shockwave.executors.faults import Fault
 from shockwave.executors.simulated import SimulatedExecutor
 from shockwave.model.cluster import Cluster
-from shockwave.model.errors import InputError
+from shockwave.model.errors import InputError, StuckError
 from shockwave.model.events import Event, RunEnded, RunStarted, Starts
 from shockwave.model.job import JobSpec, Regime, TraceJob
 from shockwave.model.options import Option
@@ -27,6 +27,8 @@ from shockwave.model.words import count_of
 from shockwave.policies.base import Policy
 from shockwave.predict.base import Predictor
 from shockwave.version import __version__
+
+_MOST_IDLE_LOOKS = 2_000  # in which jobs held GPUs and none got any further
 
 
 class TraceFeed(Feed):
@@ -187,10 +189,11 @@ def run_simulation(
     memory = MemoryJournal()
     log = Log(SchedulerState(), memory if journal is None else journal)
     log.emit(settings)
+    executor = SimulatedExecutor(ordered, cost, faults, whole_epochs=whole_epochs)
     loop = RoundLoop(
         policy=policy,
         predictor=predictor,
-        executor=SimulatedExecutor(ordered, cost, faults, whole_epochs=whole_epochs),
+        executor=executor,
         feed=TraceFeed(ordered),
         log=log,
         retries=retries,
@@ -198,6 +201,12 @@ def run_simulation(
         profiles=TraceProfiles(ordered),
     )
     while loop.step():
+        if executor.idle_looks > _MOST_IDLE_LOOKS:
+            raise StuckError(
+                f"no job has made progress for {executor.idle_looks} rounds: the policy stops jobs "
+                f"before their starts are over, which cost some of them more than a round of "
+                f"{settings.round_seconds:g} s; try a longer --round"
+            )
         if on_progress is not None:
             table = loop.state.table
             on_progress(table.submitted - len(table.active))

@@ -9,6 +9,7 @@ from typing import assert_never
 
 import numpy as np
 
+from shockwave.measure.alone import Alone
 from shockwave.measure.history import Decisions, Jobs, LeaseEnd, Leases, RunHistory
 from shockwave.model.cluster import Node
 from shockwave.model.errors import JournalError
@@ -44,6 +45,7 @@ from shockwave.model.events import (
     job_of,
 )
 from shockwave.model.job import JobState
+from shockwave.model.options import Option
 from shockwave.model.view import Floats, Ints
 
 _STOPPED = {
@@ -87,6 +89,9 @@ class _Fold:
         self.lease_attempt: list[int] = []
         self.lease_end: list[int] = []
         self.lease_placement: list[Placement] = []
+        self.lease_option: list[Option | None] = []
+        self.any_option = False
+        self.alone: dict[int, Alone] = {}
         self.decided: list[RoundDecided] = []
         self.nodes: dict[str, Node] = {}
         self.up: dict[str, int] = {}  # GPUs of a node that others do not hold
@@ -110,6 +115,8 @@ class _Fold:
             case JobFinished():
                 self.job_left(event, JobState.FINISHED, LeaseEnd.FINISHED)
                 self.exclusive[self.index[event.job]] = event.exclusive_seconds
+                if event.alone_seconds:
+                    self.alone[self.index[event.job]] = Alone.of(event.alone_seconds)
             case JobFailed():
                 self.job_left(event, JobState.FAILED, LeaseEnd.FAILED)
             case JobCancelled():
@@ -185,6 +192,8 @@ class _Fold:
         self.lease_attempt.append(event.attempt)
         self.lease_end.append(LeaseEnd.OPEN)
         self.lease_placement.append(event.placement)
+        self.lease_option.append(event.option)
+        self.any_option |= event.option is not None
         self.state[job] = JobState.RUNNING
 
     def job_stopped(self, event: JobStopped) -> None:
@@ -248,6 +257,7 @@ class _Fold:
             attempt=np.array(self.lease_attempt, dtype=np.int64),
             end=np.array(self.lease_end, dtype=np.int64),
             placement=tuple(self.lease_placement),
+            options=tuple(self.lease_option) if self.any_option else (),
         )
 
     def jobs(self, leases: Leases, last_seconds: float, restart_seconds: float) -> Jobs:
@@ -285,6 +295,7 @@ class _Fold:
             held_seconds=per_job(seconds),
             gpu_seconds=per_job(seconds * leases.gpus),
             productive_seconds=np.where(finished, exclusive, per_job(working)),
+            alone=self.alone,
         )
 
     def decisions(self) -> Decisions:

@@ -28,6 +28,7 @@ from shockwave.measure.fold import fold_history
 from shockwave.measure.history import RunHistory
 from shockwave.measure.metrics import METRICS
 from shockwave.measure.replay_diff import Difference, first_difference
+from shockwave.measure.told import ToldFigures, WhatIsTold
 from shockwave.model.cluster import Node
 from shockwave.model.errors import InputError, JournalError
 from shockwave.model.events import (
@@ -111,6 +112,7 @@ class Replay:
     live: RunHistory
     simulated: RunHistory
     difference: Difference | None  # the first round that was decided otherwise
+    told: ToldFigures  # how what people would have been told came out, in the simulation
 
     @property
     def figures(self) -> tuple[Figure, ...]:
@@ -140,6 +142,7 @@ def replay(
     settings = run.settings
     chosen = policies.create(policy or settings.policy, seed=settings.seed)
     feeding = predictor or (settings.predictor if policy is None else chosen.predictor)
+    told = WhatIsTold()
     simulated = run_simulation(
         # With what the policy believed a start to cost.
         replace(settings, policy=chosen.name, predictor=feeding),
@@ -149,6 +152,7 @@ def replay(
         faults=run.faults,
         restart_seconds=run.restart_seconds if restart_seconds is None else restart_seconds,
         whole_epochs=settings.started_unix is not None,
+        observers=(told,),
     )
     kept = {job.spec.id for job in run.jobs}
     live = [event for event in recorded if job_of(event) is None or job_of(event) in kept]
@@ -159,6 +163,7 @@ def replay(
         fold_history(live),
         fold_history(simulated),
         first_difference(_only(kept, recorded), simulated),
+        told.figures(simulated),
     )
 
 
