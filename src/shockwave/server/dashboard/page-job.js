@@ -6,6 +6,7 @@ import { h, same, say } from "./dom.js";
 import { count, duration, exactMoment, figure, fromNow, moment, one, percent, tickMoment } from "./format.js";
 import { DEFINITIONS, UNFAIR_ABOVE, button, facts, fairnessOf, heading, isOwn, jobName, progress, section, stateBadge, stateOf } from "./parts.js";
 import { present } from "./present.js";
+import { whatIf } from "./whatif.js";
 
 const LONGEST_LOG = 200_000; // characters that are shown
 const OVER = ["finished", "failed", "cancelled"];
@@ -18,6 +19,7 @@ export function jobPage(address, refresh) {
   const id = address.params[0];
   const own = { record: null, story: null, metrics: null, problem: "", said: "", at: 0, seen: null };
   const log = logPane(id);
+  const askWhatIf = whatIf(refresh, id);
   let closed = false;
 
   async function read() {
@@ -62,6 +64,7 @@ export function jobPage(address, refresh) {
         own.story && storySection(job, own.story),
         own.story && speedSection(own.story),
         own.metrics && metricsSection(own.metrics),
+        !over && askWhatIf(),
         isOwn(job) && h("section", { key: "output", id: "output" }, h("h2", null, "Output"), log.element.isConnected ? same("div", "log") : log.element),
       ];
     },

@@ -6,6 +6,7 @@ import { h, s } from "./dom.js";
 import { count, duration, exactMoment, figure, fromNow, moment, one, tickMoment } from "./format.js";
 import { button, colours, facts, heading, jobName, section } from "./parts.js";
 import { present } from "./present.js";
+import { whatIf } from "./whatif.js";
 
 const ROWS = 40;
 const ROUNDS = 400;
@@ -13,6 +14,7 @@ const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.le
 
 export function planPage(address, refresh) {
   const own = { futures: null, rounds: [], round: null, problem: "", reading: false };
+  const askWhatIf = whatIf(refresh);
 
   async function read(round) {
     own.reading = true;
@@ -41,6 +43,7 @@ export function planPage(address, refresh) {
         own.problem && h("p", { class: "problem" }, own.problem),
         own.futures && futuresSection(own.futures, most, address),
         own.rounds.length > 0 && priceSection(own.rounds),
+        askWhatIf(),
         !own.futures && !own.problem && h("p", { class: "caption" }, "Asking …"),
       ];
     },
