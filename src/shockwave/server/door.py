@@ -154,6 +154,10 @@ class SchedulerDoor(ABC):
         """The number of the last event that can be seen."""
 
     @abstractmethod
+    def round_is_due(self) -> bool:
+        """Whether a round is being decided, or begins at any moment: what can wait should."""
+
+    @abstractmethod
     def span(self) -> tuple[float, float]:
         """When the journal begins, and now, in unix seconds."""
 
