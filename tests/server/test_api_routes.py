@@ -267,7 +267,7 @@ def test_a_validation_error_names_the_field_the_value_and_what_is_expected(
     assert answer.json()["errors"] == [
         {
             "field": "body.gpus",
-            "message": "Input should be greater than or equal to 0",
+            "message": "expected 0 to 100000 GPUs",
             "value": "-1",
         },
         {

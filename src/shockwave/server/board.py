@@ -36,6 +36,7 @@ from shockwave.server.records import (
     TenantRecord,
     Totals,
 )
+from shockwave.server.slots import gpus_by_type
 from shockwave.server.store import Store
 from shockwave.server.view_records import FuturesRecord, SpeedAhead
 
@@ -264,8 +265,8 @@ class Board(Journal):
             return [
                 NodeRecord(
                     id=name,
-                    gpu_type=item.node.gpu_type,
                     gpus=item.node.gpus,
+                    gpu_type=item.node.gpu_type,
                     # What is ordered may still be others'.
                     gpus_busy=min(busy.get(name, 0), item.node.gpus - item.others),
                     gpus_others=item.others,
@@ -275,10 +276,10 @@ class Board(Journal):
                 for name, item in self._projection.nodes.items()
             ]
 
-    def gpus_known(self) -> int:
-        """Of all nodes that were ever up."""
+    def gpus_known(self) -> dict[str, int]:
+        """Of all nodes that were ever up, by their type."""
         with self._changed:
-            return sum(item.node.gpus for item in self._projection.nodes.values())
+            return gpus_by_type(item.node for item in self._projection.nodes.values())
 
     def totals(self) -> Totals:
         with self._changed:
