@@ -15,8 +15,9 @@ from shockwave.engine import snapshot
 from shockwave.engine.state import Rounds, SchedulerState
 from shockwave.executors.faults import Fault, JobCrash, NodeFailure, NodeRecovery
 from shockwave.executors.simulation import TraceTruth, simulate
+from shockwave.measure.replay import recorded_run
 from shockwave.model.cluster import Cluster, Node
-from shockwave.model.errors import InputError, PolicyError
+from shockwave.model.errors import InputError, PolicyError, StuckError
 from shockwave.model.event_records import from_record, to_record
 from shockwave.model.events import (
     Event,
@@ -35,6 +36,7 @@ from shockwave.policies import registry as policies
 from shockwave.policies.base import Decision, Policy
 from shockwave.predict import registry as predictors
 from shockwave.predict.base import Forecast
+from shockwave.predict.reactive import Reactive
 from shockwave.testing.workloads import elastic_jobs
 
 E = TypeVar("E", bound=Event)
@@ -162,7 +164,7 @@ def test_any_choice_of_options_keeps_gangs_whole_and_epochs_done(seed: int, star
 
 
 @pytest.mark.parametrize("starts", Starts)
-@pytest.mark.parametrize("policy", ["fifo", "gavel", "shockwave"])
+@pytest.mark.parametrize("policy", ["fifo", "themis"])
 def test_policies_that_know_no_options_give_requests_on_one_type(
     policy: str, starts: Starts
 ) -> None:
@@ -326,3 +328,35 @@ def test_offline_profiles_are_shown_to_policies_that_want_them() -> None:
 def test_busy_gpus_are_those_that_gangs_hold() -> None:
     events = run([job("a", 1, (1, 8))], Always({0: Option("A100", 8)}))
     assert {decided.gpus_busy for decided in events_of(events, RoundDecided)} == {8}
+
+
+def test_a_run_in_which_starts_outlast_every_lease_ends_with_the_reason() -> None:
+    class Alternating(Policy):
+        name = "alternating"
+
+        def decide(self, view: View, forecast: Forecast) -> Decision:
+            return Decision(np.array([view.round % len(view)]))
+
+    slow = [replace(job(name, 1, (1, 2)), restart_seconds=500.0) for name in "ab"]
+    with pytest.raises(StuckError, match="try a longer --round"):
+        run(slow, Alternating())
+
+
+def test_a_journal_with_options_is_replayed_at_the_speeds_that_it_tells() -> None:
+    jobs = elastic_jobs(11, count=6)
+    policy = policies.create("fifo")
+    events = run(jobs, policy)
+    recorded = recorded_run(events)
+    again = simulate(
+        recorded.jobs, CLUSTER, policy, Reactive(), rounds=ROUNDS, faults=recorded.faults
+    )
+    assert {e.job for e in events_of(again, JobFinished)} == {job.spec.id for job in jobs}
+    truth = {job.spec.id: job.speeds for job in jobs}
+    for job in recorded.jobs:
+        known = truth[job.spec.id]
+        assert known is not None
+        assert job.speeds is not None
+        for kind in job.spec.gpu_types:
+            gpus = job.spec.gpus
+            told = sum(job.speeds.epoch_seconds(kind, gpus))
+            assert told == pytest.approx(sum(known.epoch_seconds(kind, gpus)))

@@ -35,6 +35,8 @@ BY_HAND = {
     "worst_ftf_themis": 160 / 70,
     "unfair_themis": 1.0,
     "worst_ftf_egalitarian": 160 / 70,
+    "worst_ftf_sia": None,  # of runs with options
+    "unfair_sia": None,
     "unfair_egalitarian": 1.0,
     "utilization": (2 * 230 + 70 + 40) / (4 * 350),
     "occupancy": (2 * 250 + 80 + 50) / (4 * 350),

@@ -20,6 +20,7 @@ from shockwave.executors.faults import Fault
 from shockwave.executors.simulation import TraceTruth, simulate
 from shockwave.measure import RunHistory, fold_history, summarize
 from shockwave.measure.summary import Summary
+from shockwave.measure.told import WhatIsTold
 from shockwave.model.cluster import Cluster
 from shockwave.model.events import Starts
 from shockwave.model.job import TraceJob
@@ -48,6 +49,7 @@ class Run:
     journal: Path | None = None  # where to write its events
     window: Window | None = None  # whose jobs count
     starts: Starts = Starts.ROUNDS
+    speeds: Path | None = None  # of jobs that bring none
 
 
 @dataclass(frozen=True)
@@ -62,14 +64,14 @@ class RunResult:
 OnProgress = Callable[[int, int], None]
 
 
-def load_jobs(trace: str, seed: int) -> list[TraceJob]:
+def load_jobs(trace: str, seed: int, speeds: Path | None = None) -> list[TraceJob]:
     """The jobs of a file, or of a recipe drawn with ``seed``. Read once per process."""
-    return _load(trace, seed if is_recipe(trace) else None)
+    return _load(trace, seed if is_recipe(trace) else None, speeds)
 
 
 @lru_cache(maxsize=32)
-def _load(trace: str, seed: int | None) -> list[TraceJob]:
-    return load(trace, seed=seed)
+def _load(trace: str, seed: int | None, speeds: Path | None) -> list[TraceJob]:
+    return load(trace, seed=seed, profiles=speeds)
 
 
 def execute(
@@ -79,10 +81,11 @@ def execute(
     observers: Sequence[Observer] = (),
 ) -> RunResult:
     """Simulate and measure one run."""
-    jobs = load_jobs(run.trace, run.seed)
+    jobs = load_jobs(run.trace, run.seed, run.speeds)
     start = time.perf_counter()
     policy = policies.create(run.policy, seed=run.seed, solver=run.solver)
     predictor = predictors.create(run.predictor or policy.predictor, truth=TraceTruth(jobs))
+    told = WhatIsTold()
     with nullcontext() if run.journal is None else FileJournal(run.journal) as file:
         journal = MemoryJournal(beside=file)
         simulate(
@@ -96,19 +99,20 @@ def execute(
             journal=journal,
             trace=run.trace,
             seed=run.seed,
-            observers=observers,
+            observers=(*observers, told),
             on_progress=on_progress,
         )
     wall_seconds = time.perf_counter() - start
     history = fold_history(journal.events)
-    return RunResult(summarize(history, wall_seconds=wall_seconds, window=run.window), history)
+    summary = summarize(history, wall_seconds=wall_seconds, window=run.window)
+    return RunResult(summary | told.figures(journal.events), history)
 
 
 def execute_all(
     runs: Sequence[Run], workers: int | None, on_progress: OnProgress
 ) -> list[RunResult]:
     """All runs, in order; in this process where others would not pay off."""
-    work = sum(len(load_jobs(run.trace, run.seed)) for run in runs)
+    work = sum(len(load_jobs(run.trace, run.seed, run.speeds)) for run in runs)
     if workers is None:
         workers = 1 if work < _WORTH_A_PROCESS else os.cpu_count() or 1
     if min(workers, len(runs)) == 1:

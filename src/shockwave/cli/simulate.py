@@ -14,6 +14,7 @@ from shockwave.cli.comparison import comparison_table
 from shockwave.cli.console import console, note, one_line_errors, progress_bar
 from shockwave.cli.runs import Run, RunResult, execute, execute_all, load_jobs
 from shockwave.cli.story import Story, story_table
+from shockwave.cli.told import told_kinds, told_table
 from shockwave.engine.state import Rounds
 from shockwave.executors.faults import read_faults
 from shockwave.executors.simulation import by_arrival
@@ -45,7 +46,9 @@ TraceArgument = Annotated[
 
 def simulate(
     trace: TraceArgument,
-    gpus: Annotated[int, typer.Option(help="GPUs of the cluster.", show_default=False)],
+    gpus: Annotated[
+        int | None, typer.Option(help="GPUs of the cluster, all of one type.", show_default=False)
+    ] = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -53,6 +56,22 @@ def simulate(
         ),
     ] = None,
     gpus_per_node: Annotated[int, typer.Option(help="GPUs on each node.")] = 4,
+    cluster_text: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            metavar="TYPE:NODESxGPUS,...",
+            help="Instead of --gpus: a cluster of several types, such as T4:6x4,A100:2x8.",
+            show_default=False,
+        ),
+    ] = None,
+    speeds: Annotated[
+        Path | None,
+        typer.Option(
+            help="Seconds per epoch by model, type and number of GPUs, for jobs that bring none.",
+            show_default=False,
+        ),
+    ] = None,
     round_seconds: Annotated[float, typer.Option("--round", help="Seconds a round lasts.")] = 120.0,
     restart_seconds: Annotated[
         float, typer.Option("--restart", help="Seconds that a start costs a job.")
@@ -107,10 +126,10 @@ def simulate(
         for path in (json_path, report, journal):
             if path is not None:
                 check_writable(path)
-        cluster = Cluster.uniform(gpus, gpus_per_node)
+        cluster = _cluster(gpus, gpus_per_node, cluster_text)
         rounds = _rounds(round_seconds, restart_seconds)
         counted = None if window is None else Window.parse(window)
-        jobs = load_jobs(trace, seed)
+        jobs = load_jobs(trace, seed, speeds)
         if counted is not None:
             counted.counts([job.spec.arrival_seconds for job in jobs])
         injected = (
@@ -121,7 +140,7 @@ def simulate(
         runs = [
             Run(
                 trace, name, seed + offset, cluster, rounds,
-                predictor, injected, solver, journal, counted, starts,
+                predictor, injected, solver, journal, counted, starts, speeds,
             )
             for name in names
             for offset in range(seeds)
@@ -140,6 +159,8 @@ def simulate(
         rows = [_row(group) for group in groups]
         title = _title(trace, len(jobs), cluster, seeds, counted)
         console.print(comparison_table(rows, title, console.width))
+        if any(told_kinds(row) for row in rows):
+            console.print(told_table(rows))
         if seeds > 1 and not is_recipe(trace):
             note("The trace is a file: seeds vary only policies that sample, not the workload.")
         if json_path is not None:
@@ -176,7 +197,7 @@ def _execute(runs: list[Run], workers: int | None) -> list[RunResult]:
         tasks = [
             bar.add_task(
                 run.policy + (f" #{run.seed}" if runs[0].seed != runs[-1].seed else ""),
-                total=len(load_jobs(run.trace, run.seed)),
+                total=len(load_jobs(run.trace, run.seed, run.speeds)),
                 visible=False,
             )
             for run in runs
@@ -186,6 +207,14 @@ def _execute(runs: list[Run], workers: int | None) -> list[RunResult]:
             bar.update(tasks[index], completed=done, visible=done > 0)
 
         return execute_all(runs, workers, show)
+
+
+def _cluster(gpus: int | None, gpus_per_node: int, text: str | None) -> Cluster:
+    if (gpus is None) == (text is None):
+        problem = "is missing" if gpus is None else "cannot be combined with --cluster"
+        hint = "Give --gpus 32, or --cluster T4:6x4,A100:2x8"
+        raise InputError(problem, place="--gpus", hint=hint)
+    return Cluster.parse(text) if text is not None else Cluster.uniform(gpus or 0, gpus_per_node)
 
 
 def _rounds(round_seconds: float, restart_seconds: float) -> Rounds:
@@ -213,7 +242,9 @@ def _title(trace: str, jobs: int, cluster: Cluster, seeds: int, window: Window |
         if window is not None
         else ""
     )
-    where = f"{count_of(cluster.gpus, 'GPU')} ({count_of(len(cluster.nodes), 'node')})"
+    nodes = count_of(len(cluster.nodes), "node")
+    named = [f"{gpus} {name}" for name, gpus in cluster.types.items() if name != "gpu"]
+    where = f"{count_of(cluster.gpus, 'GPU')} ({', '.join([*named, nodes])})"
     return f"{name}: {count_of(jobs, 'job')} on {where}{counted}{seeded}"
 
 

@@ -29,7 +29,17 @@ if TYPE_CHECKING:
 
 _COMMAND = "shockwave.submit.command"
 # Parameters of ``submit`` that do not describe the job.
-_NOT_OF_THE_JOB = {"context", "job_file", "key", "schema", "url", "token", "as_json", "sections"}
+_NOT_OF_THE_JOB = {
+    "context",
+    "job_file",
+    "key",
+    "dry_run",
+    "schema",
+    "url",
+    "token",
+    "as_json",
+    "sections",
+}
 
 
 class JobCommand(LateFlagsCommand):
@@ -154,6 +164,12 @@ def submit(
     key: Annotated[
         str | None, typer.Option(help="Submitting twice with one key gives one job.")
     ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Submit nothing; say when it would start and finish, and who waits."
+        ),
+    ] = False,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON Schema of job files and exit.")
     ] = False,
@@ -199,6 +215,11 @@ def submit(
         }
         found = documents(context, job_file, flags | sections, "submit")
         client = Client(url, token)
+        if dry_run:
+            from shockwave.cli.what_if import ask_and_tell, submissions
+
+            ask_and_tell(client, {"submit": submissions(found)}, as_json)
+            return
         tell_whom_jobs_run_as(client)
         if len(found) > 1 or found[0].matrix is not None:
             from shockwave.cli.batches import submit_documents, tell

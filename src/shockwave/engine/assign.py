@@ -53,7 +53,7 @@ class Assigner:
         chosen = choice.handles
         if view.options is not None:
             orders = self._with_options.assign(
-                choice.wanted, self._left_over_to(choice, view, decision, doubtful)
+                choice.wanted, self._left_over_to(choice, view, decision), doubtful.tolist()
             )
             if not orders.complete:
                 idle = set(choice.wanted).difference(orders.running.tolist())
@@ -89,8 +89,8 @@ class Assigner:
         """Orders between rounds: whoever runs goes on, and free GPUs are used."""
         chosen = choice.handles
         if view.options is not None:
-            left_over_to = self._left_over_to(choice, view, decision, doubtful)
-            return self._with_options.fill(choice.wanted, left_over_to)
+            others = [*self._left_over_to(choice, view, decision), *doubtful.tolist()]
+            return self._with_options.fill(choice.wanted, others)
         running = self._state.running()
         waiting = chosen[~np.isin(chosen, running)].tolist()
         others = [*_others(chosen, view, decision), *doubtful.tolist()]
@@ -99,13 +99,9 @@ class Assigner:
         draft.fill_up([*waiting, *(handle for handle in others if handle not in holders)], {})
         return Orders(placements=draft.placements, continuing=running)
 
-    def _left_over_to(
-        self, choice: Chosen, view: View, decision: Decision, doubtful: Ints
-    ) -> list[int]:
+    def _left_over_to(self, choice: Chosen, view: View, decision: Decision) -> list[int]:
         """Who may have what is left over. A policy that chooses options has said it all."""
-        if choice.options is not None:
-            return list(doubtful.tolist())
-        return [*_others(choice.handles, view, decision), *doubtful.tolist()]
+        return [] if choice.options is not None else _others(choice.handles, view, decision)
 
     def _diff(self, chosen: Ints) -> tuple[Ints, Ints, Ints]:
         """Who stops, who starts, who goes on."""

@@ -30,8 +30,12 @@ class OptionAssigner:
         self._state = state
         self._executor = executor
 
-    def assign(self, wanted: Wanted, others: Sequence[int]) -> Orders:
-        """Orders for a round. ``others`` may have what is left over, each its request."""
+    def assign(self, wanted: Wanted, others: Sequence[int], doubtful: Sequence[int]) -> Orders:
+        """Orders for a round.
+
+        The ``doubtful`` may have what is left over, each its request; ``others`` too, where
+        somebody who was chosen finds no room.
+        """
         table, options = self._state.table, self._options
         running = table.needing_gpus(self._state.running()).tolist()
         held = {handle: options.option(table.row(handle)) for handle in running}
@@ -44,7 +48,9 @@ class OptionAssigner:
         kept = draft.give_back([handle for handle in unplaced if handle in freed], freed)
         given_up = draft.make_room(unplaced, wanted, self._may_leave(goes_on))
         waiting = [h for h in unplaced if h not in draft.placements and h not in kept]
-        kept |= draft.fill_up([*waiting, *given_up, *others], freed)
+        kept |= draft.fill_up(
+            [*waiting, *given_up, *(others if unplaced else ()), *doubtful], freed
+        )
         stopped = [h for h in running if h not in staying and h not in kept] + given_up
         left = set(given_up)
         return Orders(

@@ -109,6 +109,7 @@ class SimulatedExecutor(Executor):
         self._began_at = np.zeros(count)  # work done, by this timeline, when the option was new
         self._spent = np.zeros(count)  # productive seconds with other options before
         self._own_restarts = any(job.restart_seconds is not None for job in jobs)
+        self.idle_looks = 0  # in a row, in which jobs held GPUs and none got any further
         self._start_cost = np.full(count, restart_seconds)
 
     # The verbs.
@@ -283,6 +284,8 @@ class SimulatedExecutor(Executor):
         overhead = self._overhead[rows]
         productive_from = self.now + overhead
         after = before + np.maximum(seconds - overhead, 0.0)
+        if self._own_restarts:  # else a start never outlasts a round
+            self.idle_looks = 0 if (after > before).any() else self.idle_looks + 1
         self._overhead[rows] = np.maximum(overhead - seconds, 0.0)
         self._work[rows] = np.minimum(after, self._total[rows])
         happened: list[Event] = []

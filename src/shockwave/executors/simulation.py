@@ -18,15 +18,18 @@ from shockwave.engine.state import Rounds, SchedulerState
 from shockwave.executors.faults import Fault
 from shockwave.executors.simulated import SimulatedExecutor
 from shockwave.model.cluster import Cluster
-from shockwave.model.errors import InputError
-from shockwave.model.events import Event, RunEnded, RunStarted, Starts
+from shockwave.model.errors import InputError, StuckError
+from shockwave.model.events import Event, RunEnded, RunStarted, Starts, TenantChanged
 from shockwave.model.job import JobSpec, Regime, TraceJob
 from shockwave.model.options import Option
+from shockwave.model.tenants import Tenant
 from shockwave.model.view import Floats, Ints
 from shockwave.model.words import count_of
 from shockwave.policies.base import Policy
 from shockwave.predict.base import Predictor
 from shockwave.version import __version__
+
+_MOST_IDLE_LOOKS = 2_000  # in which jobs held GPUs and none got any further
 
 
 class TraceFeed(Feed):
@@ -103,6 +106,7 @@ def simulate(
     trace: str = "",
     seed: int = 0,
     observers: Sequence[Observer] = (),
+    tenants: Sequence[Tenant] = (),
     on_progress: Callable[[int], None] | None = None,
 ) -> list[Event]:
     """Run the whole trace and return the events (none if a ``journal`` was given).
@@ -133,6 +137,7 @@ def simulate(
         retries=retries,
         journal=journal,
         observers=observers,
+        tenants=tenants,
         on_progress=on_progress,
     )
 
@@ -176,6 +181,7 @@ def run_simulation(
     whole_epochs: bool = False,
     journal: Journal | None = None,
     observers: Sequence[Observer] = (),
+    tenants: Sequence[Tenant] = (),
     on_progress: Callable[[int], None] | None = None,
 ) -> list[Event]:
     """A run with exactly these settings; ``restart_seconds`` is what a start really costs.
@@ -186,11 +192,12 @@ def run_simulation(
     cost = settings.restart_seconds if restart_seconds is None else restart_seconds
     memory = MemoryJournal()
     log = Log(SchedulerState(), memory if journal is None else journal)
-    log.emit(settings)
+    log.emit(settings, *(TenantChanged(0.0, tenant) for tenant in tenants))
+    executor = SimulatedExecutor(ordered, cost, faults, whole_epochs=whole_epochs)
     loop = RoundLoop(
         policy=policy,
         predictor=predictor,
-        executor=SimulatedExecutor(ordered, cost, faults, whole_epochs=whole_epochs),
+        executor=executor,
         feed=TraceFeed(ordered),
         log=log,
         retries=retries,
@@ -198,6 +205,12 @@ def run_simulation(
         profiles=TraceProfiles(ordered),
     )
     while loop.step():
+        if executor.idle_looks > _MOST_IDLE_LOOKS:
+            raise StuckError(
+                f"no job has made progress for {executor.idle_looks} rounds: the policy stops jobs "
+                f"before their starts are over, which cost some of them more than a round of "
+                f"{settings.round_seconds:g} s; try a longer --round"
+            )
         if on_progress is not None:
             table = loop.state.table
             on_progress(table.submitted - len(table.active))

@@ -1,7 +1,9 @@
 """Finish-time fairness by name, envy, and Jain's index.
 
 Finish-time fairness is ``rho = JCT / fair JCT``; the definitions differ in the fair JCT only.
-A job is unfairly treated when ``rho > 1.05``. Jobs that did not finish have no rho (``nan``),
+A job is unfairly treated when ``rho > 1.05``. Where there are several types of GPUs, ``X`` is what
+a job takes with a share of every type (:mod:`shockwave.measure.alone`), and Sia's definition comes
+as a fourth. Jobs that did not finish have no rho (``nan``),
 but they count as contention while they are in the system.
 """
 
@@ -14,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from shockwave.measure.alone import isolated_seconds, request_seconds
 from shockwave.measure.history import RunHistory
 from shockwave.model.errors import InputError
 from shockwave.model.view import Floats, Ints
@@ -30,12 +33,13 @@ class FairnessDefinition:
     name: str
     description: str
     fair_jct: Callable[[RunHistory], Floats]
+    unfair_above: float = UNFAIR_ABOVE
 
 
 def static_fair_jct(history: RunHistory) -> Floats:
     """``X * max(1, N/M)``, with N the jobs of the whole run and M the GPUs of the cluster."""
     contention = max(1.0, len(history.jobs) / history.gpus)
-    return history.jobs.exclusive_seconds * contention
+    return request_seconds(history) * contention
 
 
 def themis_fair_jct(history: RunHistory) -> Floats:
@@ -55,7 +59,7 @@ def themis_fair_jct(history: RunHistory) -> Floats:
     mean_active = np.where(
         rounds > 0, (total[first + rounds] - total[first]) / np.maximum(rounds, 1), at_arrival
     )
-    return jobs.exclusive_seconds * np.maximum(1.0, mean_active / history.gpus)
+    return request_seconds(history) * np.maximum(1.0, mean_active / history.gpus)
 
 
 def egalitarian_fair_jct(history: RunHistory) -> Floats:
@@ -66,9 +70,10 @@ def egalitarian_fair_jct(history: RunHistory) -> Floats:
     part with the work that it did: the journal does not tell how much more there was.
     """
     jobs = history.jobs
-    finish = fluid_finish_seconds(
-        jobs.arrival, jobs.productive_seconds, jobs.gpus, history.gpus, jobs.weight
-    )
+    work = jobs.productive_seconds
+    if jobs.alone:
+        work = np.where(jobs.finished, request_seconds(history), work)
+    finish = fluid_finish_seconds(jobs.arrival, work, jobs.gpus, history.gpus, jobs.weight)
     return np.where(jobs.finished, finish - jobs.arrival, np.nan)
 
 
@@ -96,6 +101,20 @@ FAIRNESS = MappingProxyType(
     }
 )
 
+# Of runs in which the speeds of jobs with every option are known.
+WITH_OPTIONS = MappingProxyType(
+    {
+        "sia": FairnessDefinition(
+            "sia",
+            "JCT over what the job takes alone on 1/n of every type of GPU, n the mean number of "
+            "jobs while it was there",
+            isolated_seconds,
+            unfair_above=1.0,
+        )
+    }
+)
+_DEFINITIONS = {**FAIRNESS, **WITH_OPTIONS}
+
 _computed: WeakKeyDictionary[RunHistory, dict[str, Floats]] = WeakKeyDictionary()
 
 
@@ -103,18 +122,18 @@ def finish_time_fairness(history: RunHistory, definition: str) -> Floats:
     """[job] rho by the definition of that name; ``nan`` for jobs without one.
 
     A job without work (``X = 0``) has no fair JCT and hence no rho. Raises
-    :class:`InputError` for a name that is not in :data:`FAIRNESS`.
+    :class:`InputError` for a name that is in neither :data:`FAIRNESS` nor :data:`WITH_OPTIONS`.
     """
-    if definition not in FAIRNESS:
+    if definition not in _DEFINITIONS:
         raise InputError(
             "no such definition of fairness",
             place="fairness",
             value=definition,
-            hint=f"Choose one of {', '.join(FAIRNESS)}",
+            hint=f"Choose one of {', '.join(_DEFINITIONS)}",
         )
     known = _computed.setdefault(history, {})
     if definition not in known:
-        fair = FAIRNESS[definition].fair_jct(history)
+        fair = _DEFINITIONS[definition].fair_jct(history)
         rho = np.full(len(fair), np.nan)
         np.divide(history.jobs.jct, fair, out=rho, where=fair > 0)
         rho.flags.writeable = False

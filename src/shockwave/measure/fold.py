@@ -9,6 +9,7 @@ from typing import assert_never
 
 import numpy as np
 
+from shockwave.measure.alone import Alone
 from shockwave.measure.history import Decisions, Jobs, LeaseEnd, Leases, RunHistory
 from shockwave.model.cluster import Node
 from shockwave.model.errors import JournalError
@@ -41,9 +42,12 @@ from shockwave.model.events import (
     RunStarted,
     SettingsChanged,
     StopReason,
+    TenantChanged,
     job_of,
 )
 from shockwave.model.job import JobState
+from shockwave.model.options import Option
+from shockwave.model.tenants import Tenant
 from shockwave.model.view import Floats, Ints
 
 _STOPPED = {
@@ -87,6 +91,9 @@ class _Fold:
         self.lease_attempt: list[int] = []
         self.lease_end: list[int] = []
         self.lease_placement: list[Placement] = []
+        self.lease_option: list[Option | None] = []
+        self.any_option = False
+        self.alone: dict[int, Alone] = {}
         self.decided: list[RoundDecided] = []
         self.nodes: dict[str, Node] = {}
         self.up: dict[str, int] = {}  # GPUs of a node that others do not hold
@@ -94,6 +101,7 @@ class _Fold:
         self.capacity: list[tuple[float, int]] = []
         self.reasons: dict[str, int] = {}
         self.without_gpus: set[str | None] = set()  # jobs that need none
+        self.tenants: dict[str, Tenant] = {}
 
     def apply(self, event: Event) -> None:
         if self.without_gpus and job_of(event) in self.without_gpus:
@@ -110,6 +118,8 @@ class _Fold:
             case JobFinished():
                 self.job_left(event, JobState.FINISHED, LeaseEnd.FINISHED)
                 self.exclusive[self.index[event.job]] = event.exclusive_seconds
+                if event.alone_seconds:
+                    self.alone[self.index[event.job]] = Alone.of(event.alone_seconds)
             case JobFailed():
                 self.job_left(event, JobState.FAILED, LeaseEnd.FAILED)
             case JobCancelled():
@@ -136,6 +146,8 @@ class _Fold:
                 self.count_gpus(event.time)
             case RunStarted():
                 self.run_started(event)
+            case TenantChanged():
+                self.tenants[event.tenant.name] = event.tenant
             case RunEnded():
                 self.ended_rounds = event.rounds
             case Progressed() | RegimeChanged() | JobRunning() | JobNoted() | SettingsChanged():
@@ -185,6 +197,8 @@ class _Fold:
         self.lease_attempt.append(event.attempt)
         self.lease_end.append(LeaseEnd.OPEN)
         self.lease_placement.append(event.placement)
+        self.lease_option.append(event.option)
+        self.any_option |= event.option is not None
         self.state[job] = JobState.RUNNING
 
     def job_stopped(self, event: JobStopped) -> None:
@@ -235,6 +249,7 @@ class _Fold:
             capacity_time=np.array([time for time, _ in self.capacity]),
             capacity_gpus=np.array([gpus for _, gpus in self.capacity], dtype=np.int64),
             restart_reasons=dict(sorted(self.reasons.items())),
+            tenants=tuple(self.tenants.values()),
         )
 
     def leases(self, last_seconds: float) -> Leases:
@@ -248,6 +263,7 @@ class _Fold:
             attempt=np.array(self.lease_attempt, dtype=np.int64),
             end=np.array(self.lease_end, dtype=np.int64),
             placement=tuple(self.lease_placement),
+            options=tuple(self.lease_option) if self.any_option else (),
         )
 
     def jobs(self, leases: Leases, last_seconds: float, restart_seconds: float) -> Jobs:
@@ -285,6 +301,7 @@ class _Fold:
             held_seconds=per_job(seconds),
             gpu_seconds=per_job(seconds * leases.gpus),
             productive_seconds=np.where(finished, exclusive, per_job(working)),
+            alone=self.alone,
         )
 
     def decisions(self) -> Decisions:

@@ -8,9 +8,10 @@ are judged by the same code.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,12 @@ from shockwave.model.cluster import Node
 from shockwave.model.errors import JournalError
 from shockwave.model.events import Placement, RunStarted
 from shockwave.model.job import Adaptation, JobState
+from shockwave.model.options import Option
+from shockwave.model.tenants import Tenant
 from shockwave.model.view import Floats, Ints
+
+if TYPE_CHECKING:
+    from shockwave.measure.alone import Alone
 
 
 class LeaseEnd(IntEnum):
@@ -65,6 +71,7 @@ class Jobs:
     held_seconds: Floats  # under lease, restarts included
     gpu_seconds: Floats  # GPUs x seconds under lease
     productive_seconds: Floats  # X of finished jobs; under lease less the restarts of others
+    alone: Mapping[int, Alone] = field(default_factory=dict)  # where it is known, by position
 
     def __len__(self) -> int:
         return len(self.id)
@@ -98,6 +105,7 @@ class Leases:
     attempt: Ints
     end: Ints  # LeaseEnd
     placement: tuple[Placement, ...]
+    options: tuple[Option | None, ...] = ()  # what was held, if anybody had a choice
 
     def __len__(self) -> int:
         return len(self.job)
@@ -150,6 +158,7 @@ class RunHistory:
     capacity_time: Floats
     capacity_gpus: Ints
     restart_reasons: Mapping[str, int]
+    tenants: tuple[Tenant, ...] = ()  # as they were at the end; empty where nobody declared any
 
     def available_gpu_seconds(self, until: float) -> float:
         """GPUs that were up and not held by others, times seconds, from the start of the run."""
@@ -159,9 +168,32 @@ class RunHistory:
 
     @cached_property
     def restart_lost_gpu_seconds(self) -> float:
-        """GPU-seconds without progress after starts: ``sum g * min(restart, lease)``."""
+        """GPU-seconds without progress after starts: ``sum g * min(restart, lease)``.
+
+        Where jobs hold what they are given, and each start has a cost of its own, it is what
+        they held less what was productive.
+        """
+        if self.leases.options:
+            return float(self.jobs.gpu_seconds.sum()) - self.productive_gpu_seconds
         lost = np.minimum(self.settings.restart_seconds, self.leases.seconds)
         return float(np.dot(self.leases.gpus, lost))
+
+    @cached_property
+    def productive_gpu_seconds(self) -> float:
+        """GPU-seconds of progress; a job is taken to have worked equally in all that it held."""
+        jobs = self.jobs
+        if not self.leases.options:
+            return float(np.dot(jobs.gpus, jobs.productive_seconds))
+        part = np.minimum(jobs.productive_seconds / np.maximum(jobs.held_seconds, 1e-9), 1.0)
+        return float(np.dot(jobs.gpu_seconds, part))
+
+    @cached_property
+    def type_gpus(self) -> Mapping[str, int]:
+        """How many GPUs there were of each type, on the nodes that ``gpus`` counts."""
+        found: dict[str, int] = {}
+        for node in self.settings.nodes or self.nodes:
+            found[node.gpu_type] = found.get(node.gpu_type, 0) + node.gpus
+        return found
 
     @cached_property
     def first_slot(self) -> Mapping[str, int]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from shockwave.measure.fairness import (
     FAIRNESS,
-    UNFAIR_ABOVE,
+    WITH_OPTIONS,
     envy_ratios,
     finish_time_fairness,
     jain_index,
@@ -70,9 +70,12 @@ def makespan_seconds(history: RunHistory) -> float | None:
 
 
 def makespan_bound_seconds(history: RunHistory) -> float | None:
-    """No schedule finishes these jobs earlier; over the jobs that finished."""
+    """No schedule finishes these jobs earlier; over the jobs that finished.
+
+    None where a job could have run in several ways: no bound is known that is true and close.
+    """
     done = history.jobs.finished
-    if not done.any():
+    if not done.any() or history.jobs.alone:
         return None
     jobs = history.jobs
     return float(
@@ -90,9 +93,7 @@ def utilization(history: RunHistory) -> float | None:
     unless nodes came and went, or others held GPUs of theirs.
     """
     there_were = history.available_gpu_seconds(makespan_seconds(history) or 0.0)
-    jobs = history.jobs
-    productive = float(np.dot(jobs.gpus, jobs.productive_seconds))
-    return productive / there_were if there_were > 0 else None
+    return history.productive_gpu_seconds / there_were if there_were > 0 else None
 
 
 def occupancy(history: RunHistory) -> float | None:
@@ -130,9 +131,12 @@ def _ftf(definition: str) -> Callable[[RunHistory], Floats]:
     return lambda history: finish_time_fairness(history, definition)
 
 
-def _unfair(ftf: Floats) -> float | None:
-    known = _known(ftf)
-    return float((known > UNFAIR_ABOVE).mean()) if len(known) else None
+def _unfair(above: float) -> Callable[[Floats], float | None]:
+    def share(ftf: Floats) -> float | None:
+        known = _known(ftf)
+        return float((known > above).mean()) if len(known) else None
+
+    return share
 
 
 def _jct(figure: Callable[[Floats], float | None]) -> _Compute:
@@ -152,14 +156,17 @@ def _count(*states: JobState) -> _Compute:
 
 
 def _restart_lost_gpu_seconds(history: RunHistory, counted: Bools) -> float:
-    leases = history.leases
+    leases, jobs = history.leases, history.jobs
+    if leases.options:
+        part = np.minimum(jobs.productive_seconds / np.maximum(jobs.held_seconds, 1e-9), 1.0)
+        return float(np.dot(jobs.gpu_seconds * counted, 1.0 - part))
     lost = np.minimum(history.settings.restart_seconds, leases.seconds)
     return float(np.dot(leases.gpus * counted[leases.job], lost))
 
 
 def _fairness_metrics() -> list[Metric]:
     metrics = []
-    for name, definition in FAIRNESS.items():
+    for name, definition in {**FAIRNESS, **WITH_OPTIONS}.items():
         metrics += [
             Metric(
                 f"worst_ftf_{name}", "ratio", "lower",
@@ -168,8 +175,9 @@ def _fairness_metrics() -> list[Metric]:
             ),
             Metric(
                 f"unfair_{name}", "fraction", "lower",
-                f"Share of finished jobs with {name} finish-time fairness above {UNFAIR_ABOVE}",
-                _of_jobs(_ftf(name), _unfair),
+                f"Share of finished jobs with {name} finish-time fairness above "
+                f"{definition.unfair_above:g}",
+                _of_jobs(_ftf(name), _unfair(definition.unfair_above)),
             ),
         ]  # fmt: skip
     return metrics

@@ -51,6 +51,7 @@ def summarize(
         "trace": settings.trace if trace is None else trace,
         "jobs": len(history.jobs),
         "gpus": history.gpus,
+        "gpu_types": dict(history.type_gpus),
         "wall_seconds": wall_seconds,
     }
     figures |= {name: metric.compute(history, counted) for name, metric in METRICS.items()}

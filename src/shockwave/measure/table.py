@@ -31,6 +31,8 @@ COLUMNS = (
     Column("unfair_themis", "FTF themis", "unfair"),
     Column("worst_ftf_egalitarian", "FTF egalitarian", "worst"),
     Column("unfair_egalitarian", "FTF egalitarian", "unfair"),
+    Column("worst_ftf_sia", "FTF Sia", "worst"),
+    Column("unfair_sia", "FTF Sia", "unfair"),
     Column("envy_mean", "Sharing", "envy"),
     Column("jain_index", "Sharing", "Jain"),
     Column("utilization", "Cluster", "util."),

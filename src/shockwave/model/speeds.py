@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 
 class Speeds:
-    """Seconds of every epoch, by type and number of GPUs. Compared by identity.
+    """Seconds of every epoch, by type and number of GPUs.
 
     >>> speeds = Speeds({"T4": {1: (80.0, 40.0), 4: (20.0, 10.0)}})
     >>> [round(seconds, 3) for seconds in speeds.epoch_seconds("T4", 2)]
@@ -28,6 +28,15 @@ class Speeds:
             }
         )
         self._between: dict[tuple[str, int], tuple[float, ...]] = {}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Speeds) and self.by_type == other.by_type
+
+    def __hash__(self) -> int:
+        return hash(tuple((name, tuple(counts)) for name, counts in self.by_type.items()))
+
+    def __reduce__(self) -> tuple[type[Speeds], tuple[dict[str, dict[int, tuple[float, ...]]]]]:
+        return Speeds, ({name: dict(counts) for name, counts in self.by_type.items()},)
 
     @property
     def types(self) -> tuple[str, ...]:

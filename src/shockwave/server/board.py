@@ -65,6 +65,7 @@ class Board(Journal):
         self._outage = ""
         self._decision: DecisionInForce | None = None
         self._sampling = threading.Lock()
+        self._futures: tuple[DecisionInForce | None, FuturesRecord] | None = None
         self._sampled: tuple[DecisionInForce, Trajectories | None] | None = None
         self.next_round_unix: float | None = None  # when it begins, as far as is known
 
@@ -210,10 +211,15 @@ class Board(Journal):
         return PlanRecord(round=last, jobs=[self._record_of(facts, decision) for facts in active])
 
     def futures(self) -> FuturesRecord:
-        with self._changed:
-            ids = {facts.handle: facts.id for facts in self._projection.jobs.values()}
-            decision = self._decision
-        return futures_of(decision, ids, self._projection.origin_unix)
+        """Made once for each decision."""
+        with self._sampling:
+            if self._futures is None or self._futures[0] is not self._decision:
+                with self._changed:
+                    ids = {facts.handle: facts.id for facts in self._projection.jobs.values()}
+                    decision = self._decision
+                record = futures_of(decision, ids, self._projection.origin_unix)
+                self._futures = (decision, record)
+            return self._futures[1]
 
     def speeds_ahead(self, facts: JobFacts) -> list[SpeedAhead]:
         """What the decision in force expects of a job that is not over."""

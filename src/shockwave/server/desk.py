@@ -65,6 +65,7 @@ from shockwave.server.submissions import (
     stored,
     submission_of,
 )
+from shockwave.server.whatif_records import NEW_JOB
 
 _KEY_LOCKS = 64
 _LONGEST_KEY = 300  # that the store takes
@@ -141,6 +142,16 @@ class Desk(Lookout):
         user = owner if self._as_owner else ""
         command = command_of(submission, environment={}, workdir=workdir, token="", user=user)
         return self._check(spec, command)
+
+    def would_be(self, submissions: Sequence[Submission], owner: str = "") -> list[JobSpec]:
+        accepted = [self._accepted_as_new(submission, owner) for submission in submissions]
+        for submission in accepted:
+            self._warnings(submission, owner)
+        now, ids, specs = self._clock.now(), list[str](), list[JobSpec]()
+        for plan in planned(accepted, lambda job: self._facts(job, owner or None)):
+            ids.append(f"{NEW_JOB}{len(ids) + 1}")
+            specs.append(replace(plan.spec(now, ids, "", 0), owner=owner))
+        return specs
 
     def _submit_once(
         self, accepted: Submission, idempotency_key: str | None, owner: str

@@ -158,6 +158,13 @@ class ServeConfig(BaseModel):
     starts: Starts = Starts.IMMEDIATE
     """When jobs start on free GPUs: ``immediate``, or at the beginning of ``rounds`` only."""
 
+    what_if_seconds: float = Field(60.0, gt=0)
+    """Seconds of rolling forward that an answer to ``shockwave what-if`` may take."""
+    what_if_memory_mb: int = Field(4096, ge=512)
+    """MiB of memory that it may take."""
+    what_if_at_once: int = Field(1, ge=0)
+    """Questions that are answered at once. Each has a process of its own; 0 for none."""
+
     executor: str = "local"
     """Where jobs run: an executor by name, or a class as ``my_package:MyExecutor``."""
     site_options: SerializeAsAny[SiteOptions] = Field(default_factory=dict, validate_default=True)

@@ -113,5 +113,6 @@ def _elastic(job: TraceJob, rng: np.random.Generator, types: tuple[str, ...]) ->
         preferred_type=usable[-1] if rng.random() < 0.3 else "",
     )
     own_cost = float(rng.integers(5, 60)) if rng.random() < 0.5 else None
-    regimes = timeline(job.regimes, speeds.epoch_seconds(usable[0], spec.gpus))
+    reference = spec.preferred_type or usable[0]
+    regimes = timeline(job.regimes, speeds.epoch_seconds(reference, spec.gpus))
     return TraceJob(spec, regimes, speeds=speeds, restart_seconds=own_cost)

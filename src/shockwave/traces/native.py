@@ -10,7 +10,8 @@
 ``arrival`` is in seconds, ``schedule`` the truth: [configuration, epochs] in order.
 ``tenant``, ``weight`` and ``name`` are optional; unknown fields are kept. The first line may
 be a header, an object with the field ``shockwave_trace`` that tells where the jobs come from
-and what was assumed; every other line is one job.
+and what was assumed; every other line is one job. Jobs that can use several types or numbers of
+GPUs say so in fields of their own (:mod:`shockwave.traces.option_records`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from shockwave.model.job import TraceJob
 from shockwave.traces.base import Rejects, Sample, TraceFormat
 from shockwave.traces.files import line_writer, text_lines
 from shockwave.traces.records import job_from_record, record_from_job
+from shockwave.traces.speeds import read_speeds
 
 HEADER_FIELD = "shockwave_trace"
 HEADER_VERSION = 1
@@ -49,21 +51,22 @@ class NativeFormat(TraceFormat):
         )
 
     def read(self, path: Path) -> list[TraceJob]:
-        return read(path)
+        return read(path, speeds=self.profiles)
 
     def stream(self, path: Path, rejects: Rejects) -> Iterator[TraceJob]:
-        for job in _jobs(path):
+        for job in _jobs(path, self.profiles):
             rejects.rows += 1
             yield job
 
 
-def read(path: str | Path) -> list[TraceJob]:
+def read(path: str | Path, *, speeds: Path | None = None) -> list[TraceJob]:
     """All jobs of the trace by arrival; jobs that arrive together stay in file order.
 
+    ``speeds`` is a file of speeds for jobs that bring none (:mod:`shockwave.traces.speeds`).
     Blank lines are skipped. Raises :class:`TraceError` that names the file, the line, the
     field, the value and what was expected; for the first bad line only.
     """
-    jobs = sorted(_jobs(Path(path)), key=_by_arrival)
+    jobs = sorted(_jobs(Path(path), speeds), key=_by_arrival)
     if not jobs:
         raise TraceError("no jobs in the trace", source=str(path), hint="Expected one job a line")
     return jobs
@@ -104,9 +107,10 @@ def write(
     return len(ids)
 
 
-def _jobs(path: Path) -> Iterator[TraceJob]:
+def _jobs(path: Path, speeds: Path | None) -> Iterator[TraceJob]:
     """The jobs in file order, each id once."""
     source = str(path)
+    models = None if speeds is None else read_speeds(speeds)
     line_of_id: dict[str, int] = {}
     begun = False
     for line, text in text_lines(path):
@@ -116,7 +120,7 @@ def _jobs(path: Path) -> Iterator[TraceJob]:
             if _header(record) is not None:
                 continue
         try:
-            job = job_from_record(record)
+            job = job_from_record(record, models)
         except TraceError as error:
             raise _placed(error, None, f"line {line}", source) from None
         first = line_of_id.setdefault(job.spec.id, line)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import math
 import unicodedata
+from collections.abc import Mapping
+from itertools import groupby
 from typing import Annotated, Any, Literal, NoReturn
 
 import numpy as np
@@ -16,6 +18,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from shockwave.model.errors import TraceError
 from shockwave.model.job import Adaptation, JobSpec, Regime, TraceJob
+from shockwave.traces.option_records import FIELDS, has_options, option_fields, plain_record
+from shockwave.traces.speeds import ModelSpeeds
 
 _ADAPTATIONS = {str(adaptation): adaptation for adaptation in Adaptation}
 _DEFAULT_TENANT = "default"
@@ -85,14 +89,18 @@ _PARTICULAR = {
 }
 
 
-def job_from_record(record: object) -> TraceJob:
+def job_from_record(record: object, models: Mapping[str, ModelSpeeds] | None = None) -> TraceJob:
     """The job that a decoded line describes; neighbouring regimes of equal configuration merge.
 
+    ``models`` are speeds for lines that bring none (:mod:`shockwave.traces.option_records`).
     Raises :class:`TraceError` whose ``place`` names the field (the caller knows the line).
     """
     if not isinstance(record, dict):
         expected = "expected a JSON object that describes one job"
         raise TraceError(_not_null(expected, record), value=record)
+    if has_options(record, models):
+        plain, wishes = plain_record(record, models)
+        return wishes.given_to(job_from_record(plain))
     try:
         valid = _Record.model_validate(record)
     except ValidationError as error:
@@ -141,8 +149,11 @@ def record_from_job(job: TraceJob) -> dict[str, Any]:
             str(configuration): seconds
             for configuration, seconds in zip(spec.configurations, spec.epoch_seconds, strict=False)
         },
-        "schedule": [[regime.configuration, regime.epochs] for regime in job.regimes],
+        "schedule": _schedule(job),
     }
+    if job.speeds is not None and any(map(math.isnan, spec.epoch_seconds)):
+        del record["epoch_seconds"]  # nothing is declared
+    record |= option_fields(job)
     if spec.tenant != _DEFAULT_TENANT:
         record["tenant"] = spec.tenant
     if spec.weight != _DEFAULT_WEIGHT:
@@ -150,7 +161,7 @@ def record_from_job(job: TraceJob) -> dict[str, Any]:
     if spec.name:
         record["name"] = spec.name
     for field, value in job.extra.items():
-        if field in _Record.model_fields:
+        if field in _Record.model_fields or field in FIELDS:
             _reject(field, "is a field of the format and cannot be an extra field", value)
         record[field] = value
 
@@ -160,7 +171,7 @@ def record_from_job(job: TraceJob) -> dict[str, Any]:
         record = _plain(record)  # rarely needed, so only done once it is
         again = job_from_record(record)
     declared = dict(zip(again.spec.configurations, again.spec.epoch_seconds, strict=True))
-    for regime in job.regimes:
+    for regime in job.regimes if job.speeds is None else ():
         if regime.epoch_seconds != declared[regime.configuration]:
             _reject(
                 "epoch_seconds",
@@ -170,6 +181,11 @@ def record_from_job(job: TraceJob) -> dict[str, Any]:
                 regime.epoch_seconds,
             )
     return record
+
+
+def _schedule(job: TraceJob) -> list[list[int]]:
+    by_configuration = groupby(job.regimes, key=lambda regime: regime.configuration)
+    return [[size, sum(regime.epochs for regime in same)] for size, same in by_configuration]
 
 
 def _plain(value: Any) -> Any:

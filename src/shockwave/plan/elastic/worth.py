@@ -35,9 +35,9 @@ class WorthSettings:
     shortest_seconds: float = 60.0
     price_fall: float = 0.7  # exponent of the falling crowd in the price at a job's end
     least_price: float = 0.1  # of today's, at a job's end
-    fair: float = 1.0  # what each unit of boost that a job needs to be on time adds
+    fair: float = 4.0  # what each unit of boost that a job needs to be on time adds
     most_boost: float = 3.0
-    easy_boost: float = 1.0  # up to this, nothing is added
+    easy_boost: float = 1.5  # up to this, nothing is added
     start_of_time_seconds: float = 1800.0  # arrivals are taken to go on as long as they have lasted
 
 

@@ -30,6 +30,13 @@ export const h = (name, attributes, ...children) => build(document.createElement
 /** An element of SVG. */
 export const s = (name, attributes, ...children) => build(document.createElementNS(SVG, name), attributes, children);
 
+/** Stands for the element of that key as it is there: nothing about it has changed. */
+export function same(name, key) {
+  const made = h(name, { key });
+  made.isSame = true;
+  return made;
+}
+
 /** Makes the children of an element be these. */
 export function show(parent, ...children) {
   const wanted = document.createDocumentFragment();
@@ -65,7 +72,7 @@ function morph(old, next) {
     if (old.nodeValue !== next.nodeValue) old.nodeValue = next.nodeValue;
     return;
   }
-  if (old.hasAttribute("data-keep")) return; // looks after itself
+  if (next.isSame) return;
   const typing = old === document.activeElement;
   for (const { name } of [...old.attributes]) {
     const own = name === "open" && (old.nodeName === "DETAILS" || old.nodeName === "DIALOG");
