@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
+
+from shockwave.cli.main import app
 
 WALL_CLOCK = ("wall_seconds", "plan_seconds_mean", "plan_seconds_p95", "plan_seconds_max")
 JOB: dict[str, Any] = {
@@ -207,3 +210,21 @@ def assert_one_line(done: subprocess.CompletedProcess[str], *words: str) -> None
     assert lines[0].startswith("error: ")
     for word in words:
         assert word in lines[0], (word, lines[0])
+
+
+def test_tenants_of_a_file_share_as_it_says_and_mistakes_are_named(tmp_path: Path) -> None:
+    table, figures = tmp_path / "tenants.toml", tmp_path / "figures.json"
+    table.write_text("[tenants.tenant-1]\nweight = 3\n[tenants.tenant-2]\nusers = ['ann']\n")
+    words = ["simulate", "generated:jobs=16,tenants=2,span_hours=0.2", "--gpus", "8"]
+    words += ["-p", "fifo", "--tenants", str(table), "--json", str(figures)]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    (record,) = json.loads(figures.read_text())
+    assert [one["tenant"] for one in record["tenants"]] == ["tenant-1", "tenant-2"]
+    assert record["worst_tenant_share"] == min(one["share"] for one in record["tenants"])
+    assert sum(one["jobs"] for one in record["tenants"]) == 16
+    table.write_text("[tenants.tenant-1]\nmost = 0\n")
+    assert "tenant-1 may hold 0 GPUs" in CliRunner().invoke(app, words).stderr
+    table.write_text("[tenants.a]\nwieght = 2\n")
+    result = CliRunner().invoke(app, words)
+    assert (result.exit_code, "tenants.a.wieght" in result.stderr) == (2, True)

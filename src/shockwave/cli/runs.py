@@ -24,6 +24,7 @@ from shockwave.measure.told import WhatIsTold
 from shockwave.model.cluster import Cluster
 from shockwave.model.events import Starts
 from shockwave.model.job import TraceJob
+from shockwave.model.tenants import Tenant
 from shockwave.plan.window.planner import Solver
 from shockwave.policies import registry as policies
 from shockwave.predict import registry as predictors
@@ -50,6 +51,7 @@ class Run:
     window: Window | None = None  # whose jobs count
     starts: Starts = Starts.ROUNDS
     speeds: Path | None = None  # of jobs that bring none
+    tenants: tuple[Tenant, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,7 @@ def execute(
             trace=run.trace,
             seed=run.seed,
             observers=(*observers, told),
+            tenants=run.tenants,
             on_progress=on_progress,
         )
     wall_seconds = time.perf_counter() - start

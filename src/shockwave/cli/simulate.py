@@ -14,6 +14,7 @@ from shockwave.cli.comparison import comparison_table
 from shockwave.cli.console import console, note, one_line_errors, progress_bar
 from shockwave.cli.runs import Run, RunResult, execute, execute_all, load_jobs
 from shockwave.cli.story import Story, story_table
+from shockwave.cli.tenants_file import read_tenants
 from shockwave.cli.told import told_kinds, told_table
 from shockwave.engine.state import Rounds
 from shockwave.executors.faults import read_faults
@@ -93,6 +94,10 @@ def simulate(
     faults: Annotated[
         Path | None, typer.Option(help="Failures to inject (JSON Lines, see docs).")
     ] = None,
+    tenants: Annotated[
+        Path | None,
+        typer.Option(help="Tenants and what they were promised (TOML, see docs)."),
+    ] = None,
     window: Annotated[
         str | None,
         typer.Option(
@@ -137,10 +142,11 @@ def simulate(
             if faults is None
             else tuple(read_faults(faults, cluster, {job.spec.id for job in jobs}))
         )
+        declared = () if tenants is None else tuple(read_tenants(tenants))
         runs = [
             Run(
                 trace, name, seed + offset, cluster, rounds,
-                predictor, injected, solver, journal, counted, starts, speeds,
+                predictor, injected, solver, journal, counted, starts, speeds, declared,
             )
             for name in names
             for offset in range(seeds)

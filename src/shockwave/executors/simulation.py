@@ -116,6 +116,15 @@ def simulate(
     """
     rounds = rounds or Rounds()
     check_that_all_fit(jobs, cluster, trace)
+    limits = {tenant.name: tenant.most for tenant in tenants if tenant.most is not None}
+    for job in jobs:
+        most = limits.get(job.spec.tenant)
+        if most is not None and job.spec.gpus > most:
+            raise InputError(
+                f"job {job.spec.id} needs {count_of(job.spec.gpus, 'GPU')} at once, but tenant "
+                f"{job.spec.tenant} may hold {count_of(most, 'GPU')} at most",
+                source=trace or None,
+            )
     settings = RunStarted(
         0.0,
         policy=policy.name,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from shockwave.measure.history import RunHistory
 from shockwave.measure.metrics import METRICS
+from shockwave.measure.tenants import tenant_figures, worst_tenant_share
 from shockwave.model.errors import InputError
 from shockwave.traces.window import Window
 
@@ -60,6 +62,11 @@ def summarize(
     record = {key: figures.pop(key) for key in RECORD_KEYS}
     record |= figures
     record["restarts_by_reason"] = dict(history.restart_reasons)
+    if history.tenants:
+        record["worst_tenant_share"] = worst_tenant_share(history)
+        record["tenants"] = [
+            {**asdict(figures), "share": figures.share} for figures in tenant_figures(history)
+        ]
     record |= {
         "predictor": settings.predictor,
         "seed": settings.seed,

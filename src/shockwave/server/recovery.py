@@ -12,7 +12,8 @@ from shockwave.engine.loop import RoundLoop
 from shockwave.engine.state import SchedulerState
 from shockwave.executors.live import LiveExecutor
 from shockwave.model.errors import ExecutorError, JournalError, PolicyError
-from shockwave.model.events import RunStarted, SettingsChanged
+from shockwave.model.events import RunStarted, SettingsChanged, TenantChanged
+from shockwave.model.tenants import Tenant
 from shockwave.model.view import View
 from shockwave.policies import registry as policies
 from shockwave.policies.base import Decision, Policy
@@ -176,8 +177,10 @@ class Recovery:
                     starts=config.starts,
                 )
             )
+            self._declare_tenants(log)
             log.flush()
             return
+        self._declare_tenants(log)
         wanted = SettingsChanged(
             self._clock.now(),
             policy=config.policy,
@@ -191,6 +194,13 @@ class Recovery:
         names = [field.name for field in fields(SettingsChanged) if field.name != "time"]
         if any(getattr(wanted, name) != getattr(run, name) for name in names):
             log.emit(wanted)
+
+    def _declare_tenants(self, log: Log) -> None:
+        """As the configuration has them, where that differs from what holds."""
+        for name, said in self._config.tenants.items():
+            tenant = Tenant(name, **said.model_dump(exclude={"users"}))
+            if log.state.accounts.tenants.get(name) != tenant:
+                log.emit(TenantChanged(self._clock.now(), tenant))
 
 
 def _careful(board: Board) -> Callable[[View, Forecast, Decision], None]:

@@ -68,6 +68,17 @@ class TenantSettings(BaseModel):
 
     users: Names = ()
     weight: float = Field(1.0, gt=0, le=1e6)
+    guaranteed: int = Field(0, ge=0)
+    most: int | None = Field(None, ge=0)
+    carry_over_hours: float = Field(24.0, ge=0)
+    half_life_hours: float = Field(168.0, gt=0)
+    by_person: bool = False
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Self:
+        if self.most is not None and self.most < self.guaranteed:
+            raise ValueError("most must not be below guaranteed")
+        return self
 
 
 def _slots_of_this_machine(said: dict[str, Any]) -> int:
