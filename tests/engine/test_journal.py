@@ -23,6 +23,7 @@ from shockwave.model.event_records import from_record, to_record
 from shockwave.model.events import Event, JobSubmitted, Progressed, RunEnded
 from shockwave.model.job import Adaptation, JobSpec, Preemptible
 from shockwave.model.options import Option
+from shockwave.model.tenants import Tenant
 from shockwave.policies.fifo import Fifo
 from shockwave.predict.reactive import Reactive
 from shockwave.testing.workloads import random_jobs
@@ -66,6 +67,13 @@ FIELDS: dict[str, st.SearchStrategy[object]] = {
     "Node": nodes,
     "tuple[Node, ...]": st.lists(nodes).map(tuple),
     "JobSpec": specs,
+    "Tenant": st.builds(
+        Tenant,
+        st.text(min_size=1),
+        weight=st.floats(0.1, 10.0),
+        most=st.none() | st.integers(0, 9),
+        by_person=st.booleans(),
+    ),
     "Placement": placements,
     "Option | None": st.none() | st.builds(Option, st.text(), st.integers(1, 64)),
     "tuple[tuple[str, int, float], ...]": timed_options,

@@ -14,11 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from shockwave.engine.accounts import Endowed
 from shockwave.engine.assign import Assigner
 from shockwave.engine.chosen import Chosen, chosen
 from shockwave.engine.clock import Clock, VirtualClock
 from shockwave.engine.executor import Executor, Known, Launch
 from shockwave.engine.feed import Feed
+from shockwave.engine.handing import handed_out
 from shockwave.engine.intake import Intake
 from shockwave.engine.log import Log
 from shockwave.engine.orders import Orders
@@ -186,9 +188,9 @@ class RoundLoop:
         eligible, doubtful = self._eligible_jobs()
         if len(eligible) == 0 or self.state.placer.gpus == 0:
             return self._skip_idle()
-        view = self._observe(eligible)
+        view, endowed = self._observe(eligible)
         forecast = self.predictor.forecast(view)
-        decision, choice, seconds = self._decide(view, forecast)
+        decision, choice, seconds = self._decide(view, forecast, endowed)
         orders = self._assigner.assign(choice, view, decision, doubtful)
         if not orders.complete:
             self._last = None  # whoever found no room is decided on again
@@ -221,9 +223,9 @@ class RoundLoop:
         waiting = either[~np.isin(either, list(self.state.placer.held()))]
         if len(waiting) == 0 or table.least_gpus(waiting) > room:
             return
-        view = self._observe(eligible)
+        view, endowed = self._observe(eligible)
         forecast = self.predictor.forecast(view)
-        decision, choice, _ = self._decide(view, forecast)
+        decision, choice, _ = self._decide(view, forecast, endowed)
         self._last = None  # the next round is decided on its own
         orders = self._assigner.fill(choice, view, decision, doubtful)
         self._record_orders(orders)
@@ -242,6 +244,8 @@ class RoundLoop:
         eligible = self.state.table.needing_gpus(self.state.eligible(self.now))
         eligible = self._assigner.that_could_fit(eligible)
         doubtful = self.state.doubtful(eligible, self.now, self._patience_seconds)
+        if self.state.accounts.tenants:  # limits hold for whoever is decided on
+            doubtful &= ~self.state.accounts.limited(self.state.table, eligible)
         split = len(eligible), int(doubtful.sum())
         if split != self._eligible:  # a wait ended: news that no event tells
             self._eligible = split
@@ -250,8 +254,9 @@ class RoundLoop:
             return eligible, eligible[:0]
         return eligible[~doubtful], eligible[doubtful]
 
-    def _observe(self, eligible: Ints) -> View:
-        return self.state.table.view(
+    def _observe(self, eligible: Ints) -> tuple[View, Endowed | None]:
+        """What a policy may see, and what tenants may have where there are several."""
+        view = self.state.table.view(
             eligible,
             now=self.now,
             round_index=self.round,  # between rounds the coming one
@@ -262,6 +267,8 @@ class RoundLoop:
             between_rounds=self.now < self.rounds.start(self.round),
             profiles=self._profiles,
         )
+        endowed = self.state.accounts.endow(view, self.state.table)
+        return (view if endowed is None else endowed.view), endowed
 
     @property
     def _changed(self) -> bool:
@@ -270,7 +277,9 @@ class RoundLoop:
 
     # 3. and 4. Predict and decide.
 
-    def _decide(self, view: View, forecast: Forecast) -> tuple[Decision, Chosen, float]:
+    def _decide(
+        self, view: View, forecast: Forecast, endowed: Endowed | None
+    ) -> tuple[Decision, Chosen, float]:
         if self._last is not None and not self._changed and self._last[1].stable:
             return self._last[1], self._last[0], 0.0
         staying = np.flatnonzero(view.must_stay)  # a policy might write into its view
@@ -278,6 +287,8 @@ class RoundLoop:
         decision = self.policy.decide(view, forecast)
         seconds = self.timer() - start
         choice = chosen(self.policy.name, view, decision, staying)
+        if endowed is not None:
+            decision, choice = handed_out(view, decision, choice, staying, endowed)
         for observer in self.observers:
             observer(view, forecast, decision)
         self._last = (choice, decision)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from shockwave.engine.accounts import Accounts
 from shockwave.engine.dependencies import Dependencies
 from shockwave.engine.placement import Placer
 from shockwave.engine.state import EXPERIENCE_KEPT, NodeStatus, Rounds, SchedulerState
@@ -50,6 +51,7 @@ def to_document(state: SchedulerState) -> tuple[dict[str, Any], Arrays]:
         "usable": [node.id for node in nodes],  # in the order in which they are filled
         "held": [[handle, placement] for handle, placement in sorted(state.placer.held().items())],
         "dependencies": state.dependencies.dump(),
+        "accounts": state.accounts.dump(),
         "experience": [plain(job) for job in state.experience],
         "rounds_scheduled": state.rounds_scheduled,
         "version": state.version,
@@ -73,6 +75,7 @@ def from_document(document: dict[str, Any], arrays: Arrays) -> SchedulerState:
         state.add_status(NodeStatus(**fields))
     state.placer = _placer(document, state.nodes)
     state.dependencies = Dependencies.load(document["dependencies"])
+    state.accounts = Accounts.load(document["accounts"])
     state.experience = deque(map(_finished_job, document["experience"]), maxlen=EXPERIENCE_KEPT)
     state.rounds_scheduled = document["rounds_scheduled"]
     state.version = document["version"]

@@ -13,6 +13,7 @@ from typing import assert_never
 
 import numpy as np
 
+from shockwave.engine.accounts import Accounts
 from shockwave.engine.dependencies import Dependencies
 from shockwave.engine.placement import Placer
 from shockwave.engine.table import RUNNING, JobTable
@@ -45,6 +46,7 @@ from shockwave.model.events import (
     RunStarted,
     SettingsChanged,
     StopReason,
+    TenantChanged,
 )
 from shockwave.model.job import JobSpec, JobState
 from shockwave.model.view import Bools, Ints
@@ -97,6 +99,7 @@ class SchedulerState:
         self.table = JobTable()
         self.placer = Placer(())
         self.dependencies = Dependencies()
+        self.accounts = Accounts()
         self.nodes: dict[str, NodeStatus] = {}
         self.experience: deque[FinishedJob] = deque(maxlen=EXPERIENCE_KEPT)
         self.rounds_scheduled = 0
@@ -188,6 +191,8 @@ class SchedulerState:
 
     def apply(self, event: Event) -> None:
         """Takes in one event. Those of jobs that have ended change nothing."""
+        if self.accounts.tenants and event.time > self.accounts.time:
+            self._pass_time(event.time)
         if event.time > self.time:
             self.time = event.time
         match event:
@@ -210,10 +215,13 @@ class SchedulerState:
                 if handle is None or not self._apply_to_job(handle, event):
                     return
             case Progressed():
+                if self.accounts.tenants:
+                    self.accounts.charge(self.table, event)
                 self.table.advance(event, self.active_at_decision, self.placer.gpus)
                 return
             case RoundDecided():
                 self._decided(event)
+                self.accounts.look_again()
                 return
             case JobSubmitted():
                 handle = self.table.submit(event.job)
@@ -245,6 +253,10 @@ class SchedulerState:
                 self._fit_options()
             case SettingsChanged():
                 self._change_settings(event)
+            case TenantChanged():
+                if not self.accounts.tenants:  # nobody was owed anything before
+                    self.accounts.time = event.time
+                self.accounts.change(event.tenant, event.by)
             case RunEnded():
                 pass
             case JobChanged():
@@ -255,6 +267,19 @@ class SchedulerState:
             case _:
                 assert_never(event)
         self.version += 1
+
+    def _pass_time(self, now: float) -> None:
+        def wanting() -> Ints:
+            return self.table.needing_gpus(self.eligible(self.time))
+
+        self.accounts.pass_time(
+            now,
+            self.table,
+            wanting,
+            version=self.version,
+            gpus=self.placer.gpus,
+            round_seconds=self.rounds.round_seconds,
+        )
 
     def _apply_to_job(
         self,

@@ -138,6 +138,10 @@ class JobTable:
     def spec(self, handle: int) -> JobSpec:
         return self._specs[self.row(handle)]
 
+    def tenant_names(self) -> list[str]:
+        """By number."""
+        return list(self._tenants)
+
     # How jobs come, change and go.
 
     def submit(self, spec: JobSpec) -> int:

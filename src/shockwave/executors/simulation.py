@@ -19,9 +19,10 @@ from shockwave.executors.faults import Fault
 from shockwave.executors.simulated import SimulatedExecutor
 from shockwave.model.cluster import Cluster
 from shockwave.model.errors import InputError, StuckError
-from shockwave.model.events import Event, RunEnded, RunStarted, Starts
+from shockwave.model.events import Event, RunEnded, RunStarted, Starts, TenantChanged
 from shockwave.model.job import JobSpec, Regime, TraceJob
 from shockwave.model.options import Option
+from shockwave.model.tenants import Tenant
 from shockwave.model.view import Floats, Ints
 from shockwave.model.words import count_of
 from shockwave.policies.base import Policy
@@ -105,6 +106,7 @@ def simulate(
     trace: str = "",
     seed: int = 0,
     observers: Sequence[Observer] = (),
+    tenants: Sequence[Tenant] = (),
     on_progress: Callable[[int], None] | None = None,
 ) -> list[Event]:
     """Run the whole trace and return the events (none if a ``journal`` was given).
@@ -135,6 +137,7 @@ def simulate(
         retries=retries,
         journal=journal,
         observers=observers,
+        tenants=tenants,
         on_progress=on_progress,
     )
 
@@ -178,6 +181,7 @@ def run_simulation(
     whole_epochs: bool = False,
     journal: Journal | None = None,
     observers: Sequence[Observer] = (),
+    tenants: Sequence[Tenant] = (),
     on_progress: Callable[[int], None] | None = None,
 ) -> list[Event]:
     """A run with exactly these settings; ``restart_seconds`` is what a start really costs.
@@ -188,7 +192,7 @@ def run_simulation(
     cost = settings.restart_seconds if restart_seconds is None else restart_seconds
     memory = MemoryJournal()
     log = Log(SchedulerState(), memory if journal is None else journal)
-    log.emit(settings)
+    log.emit(settings, *(TenantChanged(0.0, tenant) for tenant in tenants))
     executor = SimulatedExecutor(ordered, cost, faults, whole_epochs=whole_epochs)
     loop = RoundLoop(
         policy=policy,

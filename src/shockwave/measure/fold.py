@@ -42,10 +42,12 @@ from shockwave.model.events import (
     RunStarted,
     SettingsChanged,
     StopReason,
+    TenantChanged,
     job_of,
 )
 from shockwave.model.job import JobState
 from shockwave.model.options import Option
+from shockwave.model.tenants import Tenant
 from shockwave.model.view import Floats, Ints
 
 _STOPPED = {
@@ -99,6 +101,7 @@ class _Fold:
         self.capacity: list[tuple[float, int]] = []
         self.reasons: dict[str, int] = {}
         self.without_gpus: set[str | None] = set()  # jobs that need none
+        self.tenants: dict[str, Tenant] = {}
 
     def apply(self, event: Event) -> None:
         if self.without_gpus and job_of(event) in self.without_gpus:
@@ -143,6 +146,8 @@ class _Fold:
                 self.count_gpus(event.time)
             case RunStarted():
                 self.run_started(event)
+            case TenantChanged():
+                self.tenants[event.tenant.name] = event.tenant
             case RunEnded():
                 self.ended_rounds = event.rounds
             case Progressed() | RegimeChanged() | JobRunning() | JobNoted() | SettingsChanged():
@@ -244,6 +249,7 @@ class _Fold:
             capacity_time=np.array([time for time, _ in self.capacity]),
             capacity_gpus=np.array([gpus for _, gpus in self.capacity], dtype=np.int64),
             restart_reasons=dict(sorted(self.reasons.items())),
+            tenants=tuple(self.tenants.values()),
         )
 
     def leases(self, last_seconds: float) -> Leases:

@@ -21,6 +21,7 @@ from shockwave.model.errors import JournalError
 from shockwave.model.events import Placement, RunStarted
 from shockwave.model.job import Adaptation, JobState
 from shockwave.model.options import Option
+from shockwave.model.tenants import Tenant
 from shockwave.model.view import Floats, Ints
 
 if TYPE_CHECKING:
@@ -157,6 +158,7 @@ class RunHistory:
     capacity_time: Floats
     capacity_gpus: Ints
     restart_reasons: Mapping[str, int]
+    tenants: tuple[Tenant, ...] = ()  # as they were at the end; empty where nobody declared any
 
     def available_gpu_seconds(self, until: float) -> float:
         """GPUs that were up and not held by others, times seconds, from the start of the run."""

@@ -18,6 +18,7 @@ import numpy as np
 from shockwave.model.cluster import Node
 from shockwave.model.job import JobSpec
 from shockwave.model.options import Option
+from shockwave.model.tenants import Tenant
 from shockwave.model.view import Bools, Floats, Ints
 
 # A gang's GPUs: (node id, slots on that node) for every node it spans.
@@ -358,6 +359,16 @@ class NodeResumed:
 
 
 @dataclass(frozen=True, slots=True)
+class TenantChanged:
+    """An operator, or the configuration where ``by`` is empty, says what a tenant was promised."""
+
+    kind: ClassVar[str] = "tenant-changed"
+    time: float
+    tenant: Tenant
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class RoundDecided:
     """A decision was taken, and holds for ``rounds`` rounds from ``round`` on.
 
@@ -416,6 +427,7 @@ Event = (
     | NodeOccupied
     | NodeDrained
     | NodeResumed
+    | TenantChanged
     | RoundDecided
     | RunEnded
 )
@@ -430,6 +442,7 @@ Request = (
     | RequeueRequested
     | NodeDrained
     | NodeResumed
+    | TenantChanged
 )
 
 

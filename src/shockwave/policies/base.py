@@ -39,6 +39,8 @@ class Decision:
     backfill: Bools | None = None  # [job] who may use GPUs that are left over; None: everybody
     options: Ints | None = None  # parallel to ``run``: numbers of the view's options
     explain: Callable[[], Explanation] | None = None  # called only when somebody asks
+    # Of a position, why its tenant keeps the job waiting; None if it does not.
+    kept_back: Callable[[int], str | None] | None = None
 
     @cached_property
     def explanation(self) -> Explanation | None:

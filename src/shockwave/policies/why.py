@@ -70,6 +70,10 @@ class Reasons:
         if len(decision.run) == len(view):
             return "runs: there are GPUs for everybody"
         runs, told = self._runs[position], decision.explanation
+        if not runs and decision.kept_back is not None:
+            kept_back = decision.kept_back(position)
+            if kept_back is not None:
+                return f"waits: {kept_back}"
         if told is None:
             verb, ahead = "runs" if runs else "waits", int(self._ahead[position])
             are = "is" if ahead == 1 else "are"

@@ -41,6 +41,7 @@ from shockwave.model.events import (
     RunStarted,
     SettingsChanged,
     StopReason,
+    TenantChanged,
 )
 from shockwave.server import facts as facts_module
 from shockwave.server.describe import round_record
@@ -165,6 +166,8 @@ class Projection:
                 if event.node in self.nodes:
                     known = self.nodes[event.node]
                     known.others, known.contested = event.gpus, event.contested
+            case TenantChanged():
+                self.tenants.setdefault(event.tenant.name, TenantTotals())
             case NodeDrained() | NodeResumed():
                 if event.node in self.nodes:
                     self.nodes[event.node].drained = isinstance(event, NodeDrained)

@@ -32,6 +32,7 @@ from shockwave.model.events import (
     StopReason,
 )
 from shockwave.model.job import JobSpec, Preemptible, TraceJob
+from shockwave.model.tenants import Tenant
 from shockwave.model.view import Floats, Ints, View
 from shockwave.policies.base import Decision, Policy
 from shockwave.predict import registry as predictors
@@ -228,6 +229,32 @@ class PolicyContract(ABC):
         instants = None if starts is Starts.IMMEDIATE else RoundDecided
         self._check_no_gpu_idles(events, at=instants)
 
+    # Tenants.
+
+    @pytest.mark.parametrize("starts", Starts)
+    def test_a_tenant_has_what_is_guaranteed_and_never_more_than_its_most(
+        self, starts: Starts
+    ) -> None:
+        jobs = random_jobs(6, count=16, largest_gang=3)
+        red, blue = Tenant("red", most=3), Tenant("blue", weight=0.1, guaranteed=4)
+        events = self._run(jobs, starts=starts, tenants=[red, blue])
+        assert sum(isinstance(event, JobFinished) for event in events) == len(jobs)
+        state, crowded = SchedulerState(), 0
+        for event in events:
+            state.apply(event)
+            held = {tenant.name: 0 for tenant in (red, blue)}
+            for handle in state.running().tolist():
+                held[state.table.spec(handle).tenant] += state.table.spec(handle).gpus
+            assert held["red"] <= 3, f"{event.time} s: red holds {held['red']} GPUs"
+            if isinstance(event, RoundDecided):
+                eligible = state.eligible(event.time)
+                waiting = eligible[~np.isin(eligible, state.running())].tolist()
+                specs = [state.table.spec(handle) for handle in waiting]
+                owed = [s.id for s in specs if s.tenant == "blue" and held["blue"] + s.gpus <= 4]
+                assert not owed, f"{event.time} s: blue holds {held['blue']}, {owed} wait"
+                crowded += any(spec.tenant == "red" for spec in specs)
+        assert crowded, "nothing was limited"
+
     # Jobs that never start.
 
     @pytest.mark.parametrize("starts", Starts)
@@ -314,6 +341,7 @@ class PolicyContract(ABC):
         starts: Starts = Starts.ROUNDS,
         retries: Retries | None = None,
         cluster: Cluster | None = None,
+        tenants: Sequence[Tenant] = (),
     ) -> list[Event]:
         return simulate(
             jobs,
@@ -324,6 +352,7 @@ class PolicyContract(ABC):
             observers=observers,  # type: ignore[arg-type]
             starts=starts,
             retries=retries,
+            tenants=tenants,
         )
 
 
