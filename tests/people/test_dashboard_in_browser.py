@@ -139,6 +139,13 @@ def test_an_owner_sees_the_story_of_their_job_and_takes_it_back(
         check_access(page)
         assert page.evaluate(DRAWN_AGAIN) == "rank", "the focus is lost when a page is drawn again"
         page.goto(page.url.replace(jobs["runs"], jobs["waits"]))
+        page.click("button:has-text('Change …')")
+        page.fill("dialog input[name=weight]", "0.5")
+        page.focus("dialog select")
+        page.evaluate(DRAWN_AGAIN)
+        page.click("dialog button:has-text('Change')")
+        page.wait_for_selector(".notice:has-text('It was changed.')")
+        assert Client(serve.url).get("jobs", jobs["waits"])["weight"] == 0.5, "what was typed"
         page.click("button:has-text('Hold')")
         page.wait_for_selector(".heading .state:has-text('held')")
         page.click("button:has-text('Release')")

@@ -93,7 +93,7 @@ function filters(query, set, jobs) {
     const known = choices(name).filter(Boolean);
     return h("label", { class: "field" }, h("span", null, words),
       h("select", { key: name, onchange: (event) => set({ [name]: event.target.value || null }) },
-        h("option", { value: "" }, "all"), known.map((each) => h("option", { value: each, selected: query.get(name) === each }, each))));
+        h("option", { value: "", selected: !query.get(name) }, "all"), known.map((each) => h("option", { value: each, selected: query.get(name) === each }, each))));
   };
   const states = query.getAll("state");
   const toggle = (state) => set({ state: states.includes(state) ? states.filter((each) => each !== state) : [...states, state] });
