@@ -146,7 +146,7 @@ def test_requests_go_on_through_many_restorations(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """People submit and look all the time, while rounds fail and the state is made anew."""
-    monkeypatch.setattr("shockwave.executors.local.LocalExecutor", Moody)
+    monkeypatch.setattr("shockwave.executors.local.executor.LocalExecutor", Moody)
     restored = 0
     restore = Recovery.restore
 

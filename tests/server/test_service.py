@@ -170,7 +170,7 @@ class Clumsy(LocalExecutor):
 def test_an_executor_that_fails_is_replaced_and_the_journal_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shockwave.executors.local.LocalExecutor", Clumsy)
+    monkeypatch.setattr("shockwave.executors.local.executor.LocalExecutor", Clumsy)
     monkeypatch.setattr(Clumsy, "refusals", 1)
     with running(config(tmp_path)) as service:
         job = submit(service, tiny())
