@@ -15,6 +15,7 @@ from shockwave.cli.run import run
 from shockwave.cli.shell import attach, shell
 from shockwave.cli.submit import JobCommand, LikeSubmitCommand, submit
 from shockwave.cli.sweep import sweep
+from shockwave.cli.tenants import tenants
 from shockwave.cli.wait import wait
 
 app = typer.Typer(pretty_exceptions_enable=False, context_settings=HELP)  # these alone
@@ -28,7 +29,7 @@ def register(app: typer.Typer) -> None:
     app.command(cls=LikeSubmitCommand)(shell)
     app.command("set")(set_)
     app.command("open")(open_)
-    looks = (queue, status, why, logs, metrics, wait, attach, nodes)
+    looks = (queue, status, why, logs, metrics, wait, attach, nodes, tenants)
     for command in (*looks, cancel, hold, release, requeue, drain):
         app.command()(command)
 
