@@ -10,8 +10,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from shockwave.model.view import Bools, Floats, Ints
+if TYPE_CHECKING:  # whoever submits a job should not wait for arrays to load
+    from shockwave.model.view import Bools, Floats, Ints
 
 # GPU memory of the smallest variant that is sold under the name.
 _MEMORY_GB = {
