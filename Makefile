@@ -30,6 +30,7 @@ bench: $(VENV)/.test           ## speed, as ratios measured in one run; results 
 	$(BIN)/python bench/planning.py
 	$(BIN)/python bench/decisions.py
 	$(BIN)/python bench/service.py
+	$(BIN)/python bench/dashboard.py
 	$(BIN)/python bench/restart.py
 	$(BIN)/python bench/dispatch.py
 	$(BIN)/python bench/latency.py

@@ -27,8 +27,8 @@ from rich.table import Table
 from shockwave.measure.charts.heatmap import Panel, heatmap_svg
 from shockwave.measure.regret import MEASURES, Measure, means, regrets, standings
 from shockwave.measure.workloads import figures_of
-from shockwave.model.files import atomic_writer
 from shockwave.policies import registry as policies
+from shockwave.protocol.files import atomic_writer
 from shockwave.traces.families import FAMILIES, REPORT_SEEDS, TUNE_SEEDS
 
 Task = tuple[str, str, int]  # family, policy, seed

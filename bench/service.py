@@ -135,14 +135,15 @@ def serving(
     policy: str,
     state_dir: Path | None = None,
     restart_seconds: float = 1.0,
+    **more: Any,
 ) -> Iterator[Server]:
-    """In a state directory that is thrown away, unless one is given."""
+    """In a state directory that is thrown away, unless one is given; ``more`` are settings."""
     with tempfile.TemporaryDirectory(prefix="shockwave-bench-") as folder:
         state_dir = state_dir or Path(folder) / "state"
         settings = {
             "state_dir": str(state_dir), "slots": slots, "policy": policy,
             "round_seconds": round_seconds, "restart_seconds": restart_seconds,
-            "grace_seconds": 1.0, "stop_jobs": True,
+            "grace_seconds": 1.0, "stop_jobs": True, **more,
         }  # fmt: skip
         log = Path(folder) / "serve.log"
         with log.open("wb") as errors:

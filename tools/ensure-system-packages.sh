@@ -17,6 +17,10 @@ need munged munge
 ls /usr/lib/*/slurm-wlm/select_cons_tres.so >/dev/null 2>&1 ||
     ls /usr/lib/*/slurm/select_cons_tres.so >/dev/null 2>&1 ||
     missing="$missing slurm-wlm-basic-plugins"
+need slurmdbd slurmdbd
+need mariadbd mariadb-server-core
+ls /usr/lib/*/slurm*/accounting_storage_mysql.so >/dev/null 2>&1 ||
+    missing="$missing slurm-wlm-mysql-plugin"
 need redis-server redis-server
 need ip iproute2
 need unshare util-linux

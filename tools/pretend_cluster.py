@@ -11,7 +11,7 @@ import json
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
@@ -28,8 +28,8 @@ from shockwave.protocol.paths import JobPaths
 class PretendOptions(options.SiteOptions):
     speed: float = 1.0
     """How many seconds of work a job does in a second."""
-    types: str = ""
-    """Types of the nodes in turn, with commas."""
+    like: str = ""
+    """The nodes, as ``NAME:GPUS:TYPE`` with commas. Without it, those of the settings."""
     writes: bool = False
     """Whether jobs seem to report and to write output."""
 
@@ -50,6 +50,19 @@ class _Gang:
     told_epoch: int = 0
 
 
+def seems(epoch: int, epochs: int, size: int, seconds: float, now: float) -> tuple[str, str]:
+    """What a job seems to report of an epoch, and the line that it seems to write."""
+    wave = math.sin(1.7 * epoch)
+    loss = 2.1 * math.exp(-3.2 * epoch / epochs) + 0.3 + 0.02 * wave
+    took, accuracy = seconds * (1.0 + 0.03 * wave), 0.95 - 0.28 * loss
+    report = {
+        "event": "epoch", "time": now, "epoch": epoch, "configuration": size, "seconds": took,
+        "loss": loss, "metrics": {"accuracy": accuracy, "gradient noise": 40 + 9 * epoch**0.5},
+    }  # fmt: skip
+    line = f"epoch {epoch:4d}/{epochs}  loss {loss:.4f}  accuracy {accuracy:.3f}  batch {size}\n"
+    return json.dumps(report) + "\n", line
+
+
 class PretendExecutor(LiveExecutor):
     """Epochs take what the job declares; at each third of them it may change its configuration."""
 
@@ -66,25 +79,31 @@ class PretendExecutor(LiveExecutor):
         return cls(site)
 
     def nodes(self) -> tuple[Node, ...]:
-        types = self._options.types.split(",") if self._options.types else [""]
-        return tuple(
-            replace(node, gpu_type=types[number % len(types)] or node.gpu_type)
-            for number, node in enumerate(self._site.nodes)
-        )
+        if not self._options.like:
+            return self._site.nodes
+        told = (node.split(":") for node in self._options.like.split(","))
+        return tuple(Node(name, int(gpus), kind) for name, gpus, kind in told)
 
     def launch(self, launches: Sequence[Launch]) -> None:
         for launch in launches:
-            known = self._gangs.setdefault(launch.handle, _Gang(launch))
-            known.launch, known.running, known.confirmed = launch, True, False
-            known.seen = self._now()
+            gang = self._gangs.get(launch.handle) or self._found(launch)
+            gang.launch, gang.running, gang.confirmed = launch, True, False
+            gang.seen = self._now()
 
     def adopt(self, launches: Sequence[Launch]) -> None:
         for launch in launches:
-            gang = self._gangs[launch.handle] = _Gang(launch, confirmed=True, seen=self._now())
-            if launch.known is not None:
-                gang.epochs = launch.known.epochs_done
-                gang.told_epoch = int(gang.epochs)
-                gang.productive = launch.known.productive_seconds
+            self._found(launch).confirmed = True
+
+    def _found(self, launch: Launch) -> _Gang:
+        """A job that goes on from where the scheduler knows it to be."""
+        gang = self._gangs[launch.handle] = _Gang(launch, seen=self._now())
+        known, job = launch.known, launch.job
+        if known is not None:
+            gang.epochs, gang.told_epoch = known.epochs_done, int(known.epochs_done)
+            gang.productive = known.productive_seconds
+            if known.configuration in job.configurations:
+                gang.regime = job.configurations.index(known.configuration)
+        return gang
 
     def stop(self, handles: Ints) -> None:
         for handle in handles.tolist():
@@ -130,21 +149,12 @@ class PretendExecutor(LiveExecutor):
         paths.log(0).parent.mkdir(parents=True, exist_ok=True)
         while gang.told_epoch < int(gang.epochs):
             gang.told_epoch += 1
-            epoch, wave = gang.told_epoch, math.sin(1.7 * gang.told_epoch + gang.launch.handle)
-            loss = 2.2 * math.exp(-3.0 * epoch / job.epochs) + 0.25 + 0.03 * wave
-            took = job.epoch_seconds[gang.regime] * (1.0 + 0.04 * wave)
-            report = {
-                "event": "epoch", "time": self._site.clock(), "epoch": epoch, "seconds": took,
-                "configuration": job.configurations[gang.regime], "loss": loss,
-                "metrics": {"accuracy": 0.94 - 0.3 * loss, "gradient noise": 40 + 9 * epoch**0.5},
-            }  # fmt: skip
+            size, took = job.configurations[gang.regime], job.epoch_seconds[gang.regime]
+            told, line = seems(gang.told_epoch, job.epochs, size, took, self._site.clock())
             with paths.reports(gang.launch.attempt).open("a") as file:
-                file.write(json.dumps(report) + "\n")
+                file.write(told)
             with paths.log(0).open("a") as file:
-                file.write(
-                    f"epoch {epoch:4d}/{job.epochs}  loss {loss:.4f}  "
-                    f"batch {job.configurations[gang.regime]}  {took:.1f} s\n"
-                )
+                file.write(line)
 
     def progress(self, handles: Ints | None = None) -> Progressed:
         told = [

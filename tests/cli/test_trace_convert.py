@@ -32,7 +32,7 @@ def test_every_format_converts_and_says_what_it_left(tmp_path: Path, name: str) 
     for reject in rejected:
         assert reject["line"] >= 1
         assert reject["text"]
-        assert f"rows {reject['reason']}" in said
+        assert f"rows that {reject['reason']}" in said
     header = native.read_header(out)
     assert header is not None
     assert header["format"] == name

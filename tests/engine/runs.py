@@ -80,7 +80,7 @@ class Scripted(Policy):
     def decide(self, view: View, forecast: Forecast) -> Decision:
         wanted = self.script.get(view.round, self.default)
         if wanted is None:
-            return Decision(fill(np.arange(len(view)), view.gpus, view.gpus_total))
+            return Decision(fill(np.arange(len(view)), view))
         return Decision(np.flatnonzero(np.isin(view.handle, list(wanted))))
 
 
@@ -94,7 +94,7 @@ class RandomPolicy(Policy):
 
     def decide(self, view: View, forecast: Forecast) -> Decision:
         order = self._rng.permutation(len(view))
-        return Decision(fill(order, view.gpus, view.gpus_total))
+        return Decision(fill(order, view))
 
 
 class Fixed(Policy):

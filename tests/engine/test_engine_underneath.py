@@ -105,7 +105,7 @@ class Ranked(Policy):
     name = "ranked"
 
     def decide(self, view: View, forecast: Forecast) -> Decision:
-        run = fill(largest_first(view.weight), view.gpus, view.gpus_total)
+        run = fill(largest_first(view.weight), view)
         return Decision(run, priority=view.weight)
 
 

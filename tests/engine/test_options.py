@@ -15,6 +15,7 @@ from shockwave.engine import snapshot
 from shockwave.engine.state import Rounds, SchedulerState
 from shockwave.executors.faults import Fault, JobCrash, NodeFailure, NodeRecovery
 from shockwave.executors.simulation import TraceTruth, simulate
+from shockwave.measure.replay import recorded_run
 from shockwave.model.cluster import Cluster, Node
 from shockwave.model.errors import InputError, PolicyError, StuckError
 from shockwave.model.event_records import from_record, to_record
@@ -35,6 +36,7 @@ from shockwave.policies import registry as policies
 from shockwave.policies.base import Decision, Policy
 from shockwave.predict import registry as predictors
 from shockwave.predict.base import Forecast
+from shockwave.predict.reactive import Reactive
 from shockwave.testing.workloads import elastic_jobs
 
 E = TypeVar("E", bound=Event)
@@ -162,7 +164,7 @@ def test_any_choice_of_options_keeps_gangs_whole_and_epochs_done(seed: int, star
 
 
 @pytest.mark.parametrize("starts", Starts)
-@pytest.mark.parametrize("policy", ["fifo", "gavel", "shockwave"])
+@pytest.mark.parametrize("policy", ["fifo", "themis"])
 def test_policies_that_know_no_options_give_requests_on_one_type(
     policy: str, starts: Starts
 ) -> None:
@@ -338,3 +340,23 @@ def test_a_run_in_which_starts_outlast_every_lease_ends_with_the_reason() -> Non
     slow = [replace(job(name, 1, (1, 2)), restart_seconds=500.0) for name in "ab"]
     with pytest.raises(StuckError, match="try a longer --round"):
         run(slow, Alternating())
+
+
+def test_a_journal_with_options_is_replayed_at_the_speeds_that_it_tells() -> None:
+    jobs = elastic_jobs(11, count=6)
+    policy = policies.create("fifo")
+    events = run(jobs, policy)
+    recorded = recorded_run(events)
+    again = simulate(
+        recorded.jobs, CLUSTER, policy, Reactive(), rounds=ROUNDS, faults=recorded.faults
+    )
+    assert {e.job for e in events_of(again, JobFinished)} == {job.spec.id for job in jobs}
+    truth = {job.spec.id: job.speeds for job in jobs}
+    for job in recorded.jobs:
+        known = truth[job.spec.id]
+        assert known is not None
+        assert job.speeds is not None
+        for kind in job.spec.gpu_types:
+            gpus = job.spec.gpus
+            told = sum(job.speeds.epoch_seconds(kind, gpus))
+            assert told == pytest.approx(sum(known.epoch_seconds(kind, gpus)))

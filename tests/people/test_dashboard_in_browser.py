@@ -30,6 +30,11 @@ PATIENCE_MILLISECONDS = 180_000
 PAGES = {"/": "Cluster", "/queue": "Queue", "/plan": "Plan", "/fairness": "Fairness",
          "/history": "History"}  # fmt: skip
 EVIL = "<img src=x onerror=alert(1)>"
+DRAWN_AGAIN = """() => new Promise((done) => {
+    dispatchEvent(new Event("resize"));
+    requestAnimationFrame(() => requestAnimationFrame(() =>
+        done(document.activeElement.getAttribute("aria-label"))));
+})"""
 TRAIN = """
 echo "hello from $SHOCKWAVE_JOB"
 n=0
@@ -126,12 +131,21 @@ def test_an_owner_sees_the_story_of_their_job_and_takes_it_back(
         page.click("a:has-text('alices-training')")
         page.wait_for_selector("#story")
         page.wait_for_selector(".log:has-text('hello from')")
+        page.focus("input[aria-label=rank]")
         page.wait_for_selector("#metrics h3:has-text('loss')")
         page.wait_for_selector("#speed svg")
         assert page.locator("img").count() == 0, "the model of the job became markup"
         assert EVIL in page.locator("#content").inner_text()
         check_access(page)
+        assert page.evaluate(DRAWN_AGAIN) == "rank", "the focus is lost when a page is drawn again"
         page.goto(page.url.replace(jobs["runs"], jobs["waits"]))
+        page.click("button:has-text('Change …')")
+        page.fill("dialog input[name=weight]", "0.5")
+        page.focus("dialog select")
+        page.evaluate(DRAWN_AGAIN)
+        page.click("dialog button:has-text('Change')")
+        page.wait_for_selector(".notice:has-text('It was changed.')")
+        assert Client(serve.url).get("jobs", jobs["waits"])["weight"] == 0.5, "what was typed"
         page.click("button:has-text('Hold')")
         page.wait_for_selector(".heading .state:has-text('held')")
         page.click("button:has-text('Release')")

@@ -19,7 +19,7 @@ def promised(truth: np.ndarray, told: Intervals) -> Promises:
     promises = Promises()
     for handle, seconds in enumerate(truth.tolist()):
         promises.remember(Told.START, np.array([handle]), 0.0, told)
-        promises.started(np.array([handle]), seconds, UNIT)
+        promises.started(np.array([handle]), np.array([seconds]), UNIT)
     return promises
 
 

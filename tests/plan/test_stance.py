@@ -75,6 +75,22 @@ def test_who_broke_their_word_has_no_claim_to_more_than_progress() -> None:
     assert parts.progress[0, 0, 0] > 0.0
 
 
+def test_the_dearer_it_is_to_stop_a_job_the_more_is_needed_to_take_its_gpus() -> None:
+    jobs = [[3600.0, 3600.0, 3600.0, 600.0]]
+    futures = make_futures(jobs, running=[True, True, True, False], stop=[3.0, 120.0, 3900.0, 20.0])
+    cheap, dear, lost, short = worth(futures, NONE).total[0, 0].tolist()
+    assert cheap < short < dear < lost
+
+
+def test_a_gang_that_stays_comes_before_a_reservation_and_before_short_jobs() -> None:
+    futures = make_futures(
+        [[7200.0, 3600.0, 60.0]], running=[True, False, False],
+        stays=[True, False, False], reserved=[np.inf, 0.0, np.inf],
+    )  # fmt: skip
+    for stances in (ALL, NONE):
+        assert worth(futures, stances).total[0, 0].argsort().tolist() == [2, 1, 0]
+
+
 def test_a_reservation_that_is_due_goes_before_everything() -> None:
     jobs = [[60.0, 7200.0, 3600.0]]
     futures = make_futures(

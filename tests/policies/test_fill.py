@@ -19,7 +19,6 @@ from shockwave.policies.fill import fill, largest_first, run_by_share
 def test_fill_is_the_greedy_walk_and_leaves_no_gang_that_fits(
     gangs: list[int], capacity: int, random: object
 ) -> None:
-    gpus = np.array(gangs, dtype=np.int64)
     order = np.arange(len(gangs))
     random.shuffle(order)  # type: ignore[attr-defined]
     expected, left = [], capacity
@@ -27,7 +26,7 @@ def test_fill_is_the_greedy_walk_and_leaves_no_gang_that_fits(
         if gangs[position] <= left:
             expected.append(position)
             left -= gangs[position]
-    taken = fill(order, gpus, capacity)
+    taken = fill(order, make_view(gangs, gpus_total=capacity))
     assert taken.tolist() == expected
     assert taken.dtype == np.int64
     waiting = set(range(len(gangs))) - set(expected)
@@ -35,7 +34,15 @@ def test_fill_is_the_greedy_walk_and_leaves_no_gang_that_fits(
 
 
 def test_fill_takes_only_what_the_order_names() -> None:
-    assert fill(np.array([1]), np.array([1, 1, 1]), 3).tolist() == [1]
+    assert fill(np.array([1]), make_view([1, 1, 1], gpus_total=3)).tolist() == [1]
+
+
+def test_the_others_share_what_gangs_that_stay_leave() -> None:
+    view = make_view(
+        [2, 3, 2, 1], gpus_total=4, running=[False, True, False, False],
+        must_stay=[False, True, False, False],
+    )  # fmt: skip
+    assert fill(np.array([0, 2, 1, 3]), view).tolist() == [1, 3]
 
 
 def test_ties_go_to_the_job_that_was_submitted_first() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.policies.views import chosen, make_view
 
 from shockwave.executors.simulation import simulate
 from shockwave.measure import RunHistory, fold_history, summarize
@@ -127,3 +128,27 @@ def test_what_is_told_is_ordered_and_in_the_future() -> None:
 
     run(load("generated:jobs=20,span_hours=0.3", seed=4), 8, check)
     assert checked > 0
+
+
+@pytest.mark.parametrize(("measured", "unsaved", "swapped"), [(np.nan, np.nan, True),
+                                                              (13.5, np.nan, False),
+                                                              (3.0, 60.0, False)])  # fmt: skip
+def test_what_a_restart_was_measured_to_cost_decides_whether_a_job_is_stopped(
+    measured: float, unsaved: float, swapped: bool
+) -> None:
+    """Rounds of 10 s, restarts declared to take 3 s, a waiting job with a third of the rest."""
+    view = make_view(
+        [1, 1], gpus_total=1, round_seconds=10.0, restart_seconds=3.0, seconds=[30.0, 10.0],
+        running=[True, False], measured_restart_seconds=[measured, np.nan],
+        unsaved_seconds=[unsaved, np.nan],
+    )  # fmt: skip
+    assert chosen(Shockwave(), view) == ([1] if swapped else [0])
+
+
+def test_a_plan_is_made_around_gangs_that_stay() -> None:
+    """What they leave goes to whoever fits beside them, not to who would have come instead."""
+    view = make_view(
+        [3, 4, 1], gpus_total=4, seconds=[600.0, 6.0, 60.0], running=[True, False, False],
+        must_stay=[True, False, False],
+    )  # fmt: skip
+    assert chosen(Shockwave(), view) == [0, 2]

@@ -48,6 +48,9 @@ def make_view(
         "active_integral": 0.0,
         "rounds_active": 0,
         "restarts": 0,
+        "must_stay": False,
+        "measured_restart_seconds": np.nan,
+        "unsaved_seconds": np.nan,
     }
     unknown = set(columns) - set(defaults)
     if unknown:
@@ -56,10 +59,11 @@ def make_view(
         "handle", "tenant", "kind", "adaptation", "configurations", "configuration",
         "rounds_active", "restarts",
     }  # fmt: skip
+    flags = {"running", "must_stay"}
     values: dict[str, Any] = {
         name: np.array(
             np.broadcast_to(np.asarray(value), count),
-            dtype=np.int64 if name in whole else np.bool_ if name == "running" else np.float64,
+            dtype=np.int64 if name in whole else np.bool_ if name in flags else np.float64,
         )
         for name, value in (defaults | columns).items()
     }
@@ -76,9 +80,6 @@ def make_view(
         profile=np.array(np.broadcast_to(np.asarray(seconds, dtype=np.float64), count))[:, None],
         configuration_epochs=values["epochs_done"][:, None].copy(),
         measured_seconds=np.full((count, 1), np.nan),
-        must_stay=np.zeros(count, dtype=np.bool_),
-        measured_restart_seconds=np.full(count, np.nan),
-        unsaved_seconds=np.full(count, np.nan),
         **values,
     )
 

@@ -208,7 +208,7 @@ def test_every_operation_is_described(client: TestClient) -> None:
     document = client.get("/api/v1/openapi.json").json()
     operations = [operation for path in document["paths"].values() for operation in path.values()]
     ids = [operation["operationId"] for operation in operations]
-    assert len(set(ids)) == len(ids) == 34
+    assert len(set(ids)) == len(ids) == 35
     for operation in operations:
         assert operation["summary"], operation
         for status, response in operation["responses"].items():
@@ -267,7 +267,7 @@ def test_a_validation_error_names_the_field_the_value_and_what_is_expected(
     assert answer.json()["errors"] == [
         {
             "field": "body.gpus",
-            "message": "Input should be greater than or equal to 0",
+            "message": "expected 0 to 100000 GPUs",
             "value": "-1",
         },
         {

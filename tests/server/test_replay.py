@@ -24,7 +24,7 @@ from shockwave.executors.faults import (
 )
 from shockwave.executors.simulation import TraceTruth, simulate
 from shockwave.measure.replay import recorded_run, replay
-from shockwave.model.cluster import Cluster
+from shockwave.model.cluster import Cluster, Node
 from shockwave.model.errors import InputError, JournalError
 from shockwave.model.events import (
     Event,
@@ -37,7 +37,7 @@ from shockwave.model.events import (
     RunStarted,
     StopReason,
 )
-from shockwave.model.job import Adaptation, JobSpec, Regime
+from shockwave.model.job import Adaptation, JobSpec, Preemptible, Regime
 from shockwave.policies import registry as policies
 from shockwave.predict import registry as predictors
 from shockwave.traces import load
@@ -241,3 +241,23 @@ def test_a_bad_journal_is_one_line(
     done = runner.invoke(app, [str(path)])
     assert done.exit_code == code
     assert said in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize("saves", [True, False])
+def test_a_job_that_saves_may_be_stopped_in_the_replay_too(saves: bool) -> None:
+    job = JobSpec(
+        "a", 0.0, 1, 4, (32,), (1.0,), Adaptation.STATIC, preemptible=Preemptible.WHEN_SAVED
+    )
+    start = RunStarted(
+        0.0, policy="las", predictor="reactive", trace="live", nodes=(Node("n0", 1),),
+        round_seconds=5.0, restart_seconds=1.0, seed=0, version="", started_unix=0.0,
+    )  # fmt: skip
+    one = np.array([1.0])
+    progress = Progressed(
+        5.0, handle=np.array([0]), epochs_done=one, configuration=np.array([0]), epoch_seconds=one,
+        productive_seconds=one, held_seconds=one, unsaved_seconds=one if saves else one * np.nan,
+    )  # fmt: skip
+    run = recorded_run([start, JobSubmitted(0.0, job), progress])
+    (replayed,) = run.jobs
+    expected = Preemptible.WHEN_SAVED if saves else Preemptible.NEVER
+    assert replayed.spec.preemptible is expected

@@ -148,7 +148,7 @@ def test_nodes_are_up_down_or_drained(board_of: Callable[[int], Board]) -> None:
     assert [node.gpus_others for node in board.nodes()] == [0, 2]
     board.write([NodeDown(1.0, "n0"), NodeDown(1.0, "n1")])
     assert [node.gpus_others for node in board.nodes()] == [0, 0]
-    assert board.gpus_known() == 4
+    assert board.gpus_known() == {"gpu": 4}
     board.write([NodeDrained(2.0, "n1")])
     assert [node.state for node in board.nodes()] == ["down", "drained"]
 

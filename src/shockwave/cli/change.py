@@ -71,8 +71,8 @@ def set_(
 ) -> None:
     """Change what a job declares.
 
-    gpus and epochs while it waits; weight, name, time_limit, preemptible, on_hang and retries at
-    any time.
+    gpus, gpu_types, gpu_memory and epochs while it waits; preferred_type, weight, name,
+    time_limit, preemptible, on_hang and retries at any time.
     """
     with one_line_errors():
         fields: dict[str, Any] = {}

@@ -93,8 +93,14 @@ class Client:
     def delete(self, *path: str) -> Any:
         return self._json("DELETE", path, {})
 
-    def post(self, *path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Any:
-        return self._json("POST", path, {}, body, headers)
+    def post(
+        self,
+        *path: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = TIMEOUT_SECONDS,
+    ) -> Any:
+        return self._json("POST", path, {}, body, headers, timeout)
 
     def patch(self, *path: str, body: Any) -> Any:
         return self._json("PATCH", path, {}, body)
@@ -131,8 +137,9 @@ class Client:
         query: Mapping[str, Any],
         body: Any = None,
         headers: Mapping[str, str] | None = None,
+        timeout: float = TIMEOUT_SECONDS,
     ) -> Any:
-        with self._open(method, path, query, body, headers) as response:
+        with self._open(method, path, query, body, headers, timeout) as response:
             try:
                 return json.load(response)
             except (ValueError, OSError, HTTPException) as error:

@@ -25,6 +25,7 @@ from shockwave.cli.client import (
 )
 from shockwave.cli.console import console, duration, one_line_errors
 from shockwave.cli.queue import moment, progress
+from shockwave.cli.queue_columns import gpus
 from shockwave.model.errors import InputError
 from shockwave.model.words import count_of
 
@@ -54,7 +55,7 @@ def status(
             "owner": record["owner"] or "-",
             "tenant": record["tenant"],
             "model": record["model"] or "-",
-            "GPUs": f"{record['gpus']}{_where(record['nodes'])}",
+            "GPUs": _gpus(record),
             "progress": progress(record),
             "adaptation": record["adaptation"],
             "configuration": "-" if configuration is None else str(configuration),
@@ -83,8 +84,9 @@ def why(
             print_json(told)
             return
         console.print(told["reason"], markup=False)
-        links = client.get("jobs", job)["links"]
-        console.print(_facts(_forecast(told, time.time()) | links))
+        record = client.get("jobs", job)
+        about = {"GPUs": _gpus(record)} if record["state"] in ("waiting", "running") else {}
+        console.print(_facts(about | _forecast(told, time.time()) | record["links"]))
         if told["last_log_lines"]:
             console.print("\n[bold]The last lines it wrote[/]")
             for line in told["last_log_lines"]:
@@ -205,8 +207,14 @@ def _ftf(told: Mapping[str, Any]) -> str:
     return "-" if told["ftf"] is None else f"{told['ftf']:.3f} ({told['ftf_definition']})"
 
 
-def _where(nodes: list[str]) -> str:
-    return f" on {', '.join(nodes)}" if nodes else ""
+def _gpus(record: Mapping[str, Any]) -> str:
+    """What it holds and where, and what else it could use."""
+    said = gpus(record)
+    if record["nodes"]:
+        said += f" on {', '.join(record['nodes'])}"
+    if record["gpu_counts"]:
+        said += f"; {', '.join(map(str, record['gpu_counts']))} would do"
+    return said + (f", of {' or '.join(record['gpu_types'])}" if record["gpu_types"] else "")
 
 
 def _facts(facts: Mapping[str, str]) -> Table:

@@ -17,6 +17,7 @@ from shockwave.cli.submit import JobCommand, LikeSubmitCommand, submit
 from shockwave.cli.sweep import sweep
 from shockwave.cli.tenants import tenants
 from shockwave.cli.wait import wait
+from shockwave.cli.what_if import what_if
 
 app = typer.Typer(pretty_exceptions_enable=False, context_settings=HELP)  # these alone
 
@@ -27,6 +28,7 @@ def register(app: typer.Typer) -> None:
     app.command(cls=LikeSubmitCommand)(sweep)
     app.command(cls=LikeSubmitCommand)(run)
     app.command(cls=LikeSubmitCommand)(shell)
+    app.command("what-if", cls=LikeSubmitCommand)(what_if)
     app.command("set")(set_)
     app.command("open")(open_)
     looks = (queue, status, why, logs, metrics, wait, attach, nodes, tenants)

@@ -16,6 +16,7 @@ from shockwave.cli.replay import replay
 from shockwave.cli.report import report
 from shockwave.cli.serve import serve
 from shockwave.cli.settings_flags import SettingsCommand
+from shockwave.cli.shadow import shadow
 from shockwave.cli.simulate import simulate
 from shockwave.cli.token import token
 from shockwave.version import __version__
@@ -36,6 +37,7 @@ app.command(cls=SettingsCommand)(serve)
 live.register(app)
 app.command()(replay)
 app.command()(report)
+app.command()(shadow)
 app.command()(check)
 app.command(cls=SettingsCommand)(config)
 app.command()(token)

@@ -17,6 +17,7 @@ from shockwave.cli.client import (
     print_json,
 )
 from shockwave.cli.console import console, one_line_errors
+from shockwave.cli.queue_columns import NO_TYPE
 from shockwave.model.words import count_of
 
 
@@ -36,6 +37,9 @@ def nodes(
         table.add_column("state")
         table.add_column("GPUs", justify="right")
         table.add_column("busy", justify="right")
+        types = any(node["gpu_type"] not in NO_TYPE for node in found)
+        if types:
+            table.add_column("type")
         shared = any(node["gpus_others"] for node in found)
         if shared:
             table.add_column("held by others", justify="right")
@@ -44,8 +48,9 @@ def nodes(
             table.add_column("reason", overflow="fold")
         for node in found:
             row = [escape(node["id"]), node["state"], str(node["gpus"]), str(node["gpus_busy"])]
-            others = [str(node["gpus_others"])] if shared else []
-            table.add_row(*row, *others, *([escape(node.get("reason", ""))] if reasons else []))
+            row += [escape(node["gpu_type"])] if types else []
+            row += [str(node["gpus_others"])] if shared else []
+            table.add_row(*row, *([escape(node.get("reason", ""))] if reasons else []))
         console.print(table)
 
 

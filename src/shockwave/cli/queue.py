@@ -22,7 +22,7 @@ from shockwave.cli.client import (
     print_json,
 )
 from shockwave.cli.console import console, duration, note, one_line_errors
-from shockwave.cli.queue_columns import chosen_columns, table_of
+from shockwave.cli.queue_columns import chosen_columns, gpus, table_of
 from shockwave.model.errors import InputError
 from shockwave.model.words import count_of
 
@@ -146,7 +146,7 @@ def queue_table(
             escape(job["id"]),
             escape(short(job["name"])),
             f"[{style}]{state}[/]" if style else state,
-            str(job["gpus"]),
+            gpus(job),
             progress(job),
             "-" if why["ftf"] is None else f"{why['ftf']:.2f}",
             "-" if job["state"] != "waiting" else moment(why["expected_start"], now_unix),

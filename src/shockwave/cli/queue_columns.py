@@ -11,6 +11,23 @@ from rich.table import Table
 from shockwave.model.errors import InputError
 
 Job = Mapping[str, Any]
+NO_TYPE = ("", "gpu")  # where nobody has told types apart
+
+
+def gpus(job: Job) -> str:
+    """What it holds, or the numbers that would do.
+
+    >>> gpus({"gpus": 2, "gpu_counts": [1, 2, 4], "gpus_held": 4, "gpu_type": "A100"})
+    '4 A100'
+    >>> gpus({"gpus": 1, "gpu_counts": [1, 2, 4], "gpus_held": 0, "gpu_type": ""})
+    '1-4'
+    """
+    if job["gpus_held"]:
+        return f"{job['gpus_held']} {'' if job['gpu_type'] in NO_TYPE else job['gpu_type']}".strip()
+    counts = job["gpu_counts"] or [job["gpus"]]
+    return f"{counts[0]}-{counts[-1]}" if len(counts) > 1 else str(counts[0])
+
+
 # A heading for each name; what is in the cell is made by the function.
 COLUMNS: dict[str, tuple[str, Callable[[Job], str]]] = {
     "id": ("id", lambda job: str(job["id"])),
@@ -20,7 +37,7 @@ COLUMNS: dict[str, tuple[str, Callable[[Job], str]]] = {
     "weight": ("weight", lambda job: f"{job['weight']:g}"),
     "group": ("group", lambda job: job["group"] or "-"),
     "state": ("state", lambda job: str(job["state"])),
-    "gpus": ("GPUs", lambda job: str(job["gpus"])),
+    "gpus": ("GPUs", lambda job: gpus(job)),
     "epochs": ("epochs", lambda job: f"{round(job['epochs_done'], 1):g}/{job['epochs']}"),
     "model": ("model", lambda job: job["model"] or "-"),
     "nodes": ("nodes", lambda job: ", ".join(job["nodes"]) or "-"),

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from shockwave.cli.console import console, duration, note, one_line_errors
 from shockwave.cli.journals import StateDirOption, events_of
+from shockwave.cli.told import told_kinds, told_table
 from shockwave.measure.replay import Figure, Replay
 from shockwave.measure.replay import replay as replay_events
 from shockwave.measure.replay_diff import Difference, SeenJob
@@ -66,6 +67,9 @@ def replay(
             f"A first start took {duration(result.run.restart_seconds)} on average until the job "
             "reported; epoch times are those of the live run."
         )
+        told = {"policy": result.policy, **result.told}
+        if told_kinds(told):
+            console.print(told_table([told]))
         if diff:
             _show_difference(result.difference)
 
@@ -134,6 +138,7 @@ def _document(result: Replay) -> dict[str, object]:
         "restart_seconds": result.run.restart_seconds,
         "faults": len(result.run.faults),
         "first_difference": None if result.difference is None else asdict(result.difference),
+        "told": result.told,
         "figures": {figure.name: _figure(figure) for figure in result.figures},
     }
 

@@ -20,6 +20,7 @@ from shockwave.executors.faults import Fault
 from shockwave.executors.simulation import TraceTruth, simulate
 from shockwave.measure import RunHistory, fold_history, summarize
 from shockwave.measure.summary import Summary
+from shockwave.measure.told import WhatIsTold
 from shockwave.model.cluster import Cluster
 from shockwave.model.events import Starts
 from shockwave.model.job import TraceJob
@@ -86,6 +87,7 @@ def execute(
     start = time.perf_counter()
     policy = policies.create(run.policy, seed=run.seed, solver=run.solver)
     predictor = predictors.create(run.predictor or policy.predictor, truth=TraceTruth(jobs))
+    told = WhatIsTold()
     with nullcontext() if run.journal is None else FileJournal(run.journal) as file:
         journal = MemoryJournal(beside=file)
         simulate(
@@ -99,13 +101,14 @@ def execute(
             journal=journal,
             trace=run.trace,
             seed=run.seed,
-            observers=observers,
+            observers=(*observers, told),
             tenants=run.tenants,
             on_progress=on_progress,
         )
     wall_seconds = time.perf_counter() - start
     history = fold_history(journal.events)
-    return RunResult(summarize(history, wall_seconds=wall_seconds, window=run.window), history)
+    summary = summarize(history, wall_seconds=wall_seconds, window=run.window)
+    return RunResult(summary | told.figures(journal.events), history)
 
 
 def execute_all(

@@ -28,6 +28,7 @@ def serve(config: ConfigFile = None, **flags: Any) -> None:
         from shockwave.server.listener import Listener
         from shockwave.server.people import People
         from shockwave.server.service import Service
+        from shockwave.server.whatifs import WhatIfs
 
         settings = load_config(config, flags=flags).config
         _log_to_stderr()
@@ -40,7 +41,10 @@ def serve(config: ConfigFile = None, **flags: Any) -> None:
             service.start()
             try:
                 app = create_app(
-                    service.desk, people=people, max_body_bytes=settings.max_body_bytes
+                    service.desk,
+                    people=people,
+                    max_body_bytes=settings.max_body_bytes,
+                    whatifs=WhatIfs.of(settings),
                 )
                 listener = Listener(app)
                 _say_where(settings, people, listening)

@@ -15,6 +15,7 @@ from shockwave.cli.console import console, note, one_line_errors, progress_bar
 from shockwave.cli.runs import Run, RunResult, execute, execute_all, load_jobs
 from shockwave.cli.story import Story, story_table
 from shockwave.cli.tenants_file import read_tenants
+from shockwave.cli.told import told_kinds, told_table
 from shockwave.engine.state import Rounds
 from shockwave.executors.faults import read_faults
 from shockwave.executors.simulation import by_arrival
@@ -164,6 +165,8 @@ def simulate(
         rows = [_row(group) for group in groups]
         title = _title(trace, len(jobs), cluster, seeds, counted)
         console.print(comparison_table(rows, title, console.width))
+        if any(told_kinds(row) for row in rows):
+            console.print(told_table(rows))
         if seeds > 1 and not is_recipe(trace):
             note("The trace is a file: seeds vary only policies that sample, not the workload.")
         if json_path is not None:

@@ -29,7 +29,17 @@ if TYPE_CHECKING:
 
 _COMMAND = "shockwave.submit.command"
 # Parameters of ``submit`` that do not describe the job.
-_NOT_OF_THE_JOB = {"context", "job_file", "key", "schema", "url", "token", "as_json", "sections"}
+_NOT_OF_THE_JOB = {
+    "context",
+    "job_file",
+    "key",
+    "dry_run",
+    "schema",
+    "url",
+    "token",
+    "as_json",
+    "sections",
+}
 
 
 class JobCommand(LateFlagsCommand):
@@ -82,7 +92,19 @@ def submit(
         ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="To recognise the job by.")] = None,
-    gpus: Annotated[int | None, typer.Option(help="GPUs, all at once.")] = None,
+    gpus: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|MIN-MAX|N,N",
+            help="GPUs, all at once; numbers that would do, where it can use several.",
+        ),
+    ] = None,
+    gpu_type: Annotated[
+        list[str] | None,
+        typer.Option(help="TYPE[,TYPE] of GPUs that it can use.", show_default=False),
+    ] = None,
+    preferred_type: Annotated[str | None, typer.Option(help="The one it likes best.")] = None,
+    gpu_memory: Annotated[str | None, typer.Option(help="That each GPU must have: 40G.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs in total.")] = None,
     adaptation: Annotated[
         Adaptation | None, typer.Option(help="How it moves between batch sizes.")
@@ -154,6 +176,12 @@ def submit(
     key: Annotated[
         str | None, typer.Option(help="Submitting twice with one key gives one job.")
     ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Submit nothing; say when it would start and finish, and who waits."
+        ),
+    ] = False,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON Schema of job files and exit.")
     ] = False,
@@ -177,6 +205,9 @@ def submit(
         flags: dict[str, Any] = {
             "name": name,
             "gpus": gpus,
+            "gpu_type": gpu_type,
+            "preferred_type": preferred_type,
+            "gpu_memory": gpu_memory,
             "epochs": epochs,
             "adaptation": adaptation,
             "batch_size": batch_size,
@@ -199,6 +230,11 @@ def submit(
         }
         found = documents(context, job_file, flags | sections, "submit")
         client = Client(url, token)
+        if dry_run:
+            from shockwave.cli.what_if import ask_and_tell, submissions
+
+            ask_and_tell(client, {"submit": submissions(found)}, as_json)
+            return
         tell_whom_jobs_run_as(client)
         if len(found) > 1 or found[0].matrix is not None:
             from shockwave.cli.batches import submit_documents, tell
@@ -274,12 +310,13 @@ def _fields(command: list[str] | None, flags: dict[str, Any]) -> dict[str, Any]:
         "batch_sizes": flags.pop("batch_size") or None,
         "epoch_seconds": _pairs(flags.pop("epoch_seconds"), "--epoch-seconds", "SIZE=SECONDS"),
         "workdir": None if workdir is None else os.path.abspath(workdir),
+        "gpu_types": _names(flags.pop("gpu_type")),
         "after": _names(flags.pop("after")),
         "after_any": _names(flags.pop("after_any")),
     }
-    for name in ("name", "gpus", "epochs", "adaptation", "model", "tenant", "weight", "snapshot",
-                 "preemptible", "time_limit", "on_hang", "retries", "notify",
-                 "notify_on"):  # fmt: skip
+    for name in ("name", "gpus", "preferred_type", "gpu_memory", "epochs", "adaptation", "model",
+                 "tenant", "weight", "snapshot", "preemptible", "time_limit", "on_hang", "retries",
+                 "notify", "notify_on"):  # fmt: skip
         fields[name] = flags.pop(name)
     for section, options in flags.items():  # what is left is for executors
         fields[section] = _pairs(options, f"--{section}", "OPTION=VALUE")

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from shockwave.model.registry import Registry
 
-UNKNOWN_KIND = "gpu"
+UNKNOWN_TYPE = "gpu"
 
 
 class _Options(BaseModel):
@@ -34,9 +34,9 @@ class SiteOptions(_Options):
         """How many GPUs this machine has for the executor; 0 where it has none or need not."""
         return 0
 
-    def kinds_of_slots(self, slots: int) -> list[str]:
-        """The kind of GPU behind each of so many slots, as far as it is known."""
-        return [UNKNOWN_KIND] * slots
+    def types_of_slots(self, slots: int) -> list[str]:
+        """The type of GPU behind each of so many slots, as far as it is known."""
+        return [UNKNOWN_TYPE] * slots
 
 
 class JobOptions(_Options):

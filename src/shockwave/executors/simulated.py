@@ -339,6 +339,9 @@ class SimulatedExecutor(Executor):
             self._regime_start[rows] + told * self._epoch_seconds[rows],
         )
         productive = work - self._reported[rows]
+        done = self._regime_epoch[rows] + told
+        # Real jobs save when an epoch is over, and have nothing to go on from before the first.
+        unsaved = np.where(done >= 1, np.maximum(self._work[rows] - work, 0.0), np.nan)
         held = until - self._told_at[rows]
         self._reported[rows] = work
         self._told_at[rows] = self.now
@@ -349,12 +352,13 @@ class SimulatedExecutor(Executor):
         return Progressed(
             self.now,
             handle=rows,
-            epochs_done=self._regime_epoch[rows] + told,
+            epochs_done=done,
             configuration=self._configuration[rows],
             epoch_seconds=np.where(known, self._epoch_seconds[rows], np.nan),
             productive_seconds=productive,
             held_seconds=held,
             restart_seconds=self._told_restarts(rows) if self._own_restarts else None,
+            unsaved_seconds=unsaved if self._whole_epochs else None,
         )
 
     def _told_restarts(self, rows: Ints) -> Floats:

@@ -28,6 +28,7 @@ from shockwave.measure.fold import fold_history
 from shockwave.measure.history import RunHistory
 from shockwave.measure.metrics import METRICS
 from shockwave.measure.replay_diff import Difference, first_difference
+from shockwave.measure.told import ToldFigures, WhatIsTold
 from shockwave.model.cluster import Node
 from shockwave.model.errors import InputError, JournalError
 from shockwave.model.events import (
@@ -61,7 +62,9 @@ from shockwave.model.events import (
     TenantChanged,
     job_of,
 )
-from shockwave.model.job import JobSpec, Regime, TraceJob
+from shockwave.model.job import JobSpec, Preemptible, Regime, TraceJob
+from shockwave.model.options import Option
+from shockwave.model.speeds import Speeds
 from shockwave.model.tenants import Tenant
 from shockwave.model.view import Floats
 from shockwave.policies import registry as policies
@@ -114,6 +117,7 @@ class Replay:
     live: RunHistory
     simulated: RunHistory
     difference: Difference | None  # the first round that was decided otherwise
+    told: ToldFigures  # how what people would have been told came out, in the simulation
 
     @property
     def figures(self) -> tuple[Figure, ...]:
@@ -143,6 +147,7 @@ def replay(
     settings = run.settings
     chosen = policies.create(policy or settings.policy, seed=settings.seed)
     feeding = predictor or (settings.predictor if policy is None else chosen.predictor)
+    told = WhatIsTold()
     simulated = run_simulation(
         # With what the policy believed a start to cost.
         replace(settings, policy=chosen.name, predictor=feeding),
@@ -153,6 +158,7 @@ def replay(
         tenants=run.tenants,
         restart_seconds=run.restart_seconds if restart_seconds is None else restart_seconds,
         whole_epochs=settings.started_unix is not None,
+        observers=(told,),
     )
     kept = {job.spec.id for job in run.jobs}
     live = [event for event in recorded if job_of(event) is None or job_of(event) in kept]
@@ -163,6 +169,7 @@ def replay(
         fold_history(live),
         fold_history(simulated),
         first_difference(_only(kept, recorded), simulated),
+        told.figures(simulated),
     )
 
 
@@ -194,6 +201,10 @@ class _Observed:
     epochs_done: float = 0.0
     exclusive_seconds: float | None = None  # of a finished job
     given_up: tuple[float, str] | None = None
+    option: Option | None = None  # that it held last
+    measured_with: dict[Option, list[tuple[float, float]]] = field(default_factory=dict)
+    alone: dict[Option, float] = field(default_factory=dict)  # all epochs, where that is known
+    saves: bool = False  # whether it ever told of a checkpoint
 
     def enter(self, epoch: int, configuration: int) -> None:
         """A crash may have taken the job back behind regimes that it had entered."""
@@ -207,14 +218,43 @@ class _Observed:
         if not math.isnan(epoch_seconds):
             values = self.measured.setdefault(self.spec.configurations[index], [])
             values.append((epoch_seconds, max(done, 0.0)))
+            if self.option is not None:
+                with_it = self.measured_with.setdefault(self.option, [])
+                with_it.append((epoch_seconds, max(done, 0.0)))
 
     def epoch_seconds(self, configuration: int) -> float:
         """Measured, each measurement weighted by the epochs it stands for; else declared."""
         values = self.measured.get(configuration)
         if not values:
             return self.spec.epoch_seconds[self.spec.configurations.index(configuration)]
-        seconds, weights = np.array(values).T
-        return float(np.average(seconds, weights=weights if weights.sum() > 0 else None))
+        return _mean(values)
+
+    def speeds(self, types: Iterable[str]) -> Speeds | None:
+        """With every option that it was measured with, or that the journal tells the times of.
+
+        Every epoch is slower or faster by the same factor. A type that it never ran on is taken
+        for one on which it did.
+        """
+        truth = self.truth()
+        total = sum(regime.seconds for regime in truth)
+        factors = {option: seconds / total for option, seconds in self.alone.items()}
+        if not factors and self.measured_with:
+            usual = _mean([entry for found in self.measured_with.values() for entry in found])
+            factors = {option: _mean(found) / usual for option, found in self.measured_with.items()}
+        by_type: dict[str, dict[int, tuple[float, ...]]] = {}
+        for option, factor in factors.items():
+            times = tuple(r.epoch_seconds * factor for r in truth for _ in range(r.epochs))
+            by_type.setdefault(option.gpu_type, {})[option.gpus] = times
+        if not by_type:
+            return None
+        first = next(iter(by_type.values()))
+        return Speeds({**dict.fromkeys(types, first), **by_type})
+
+    def spec_to_simulate(self) -> JobSpec:
+        """Simulated jobs save whenever an epoch is over; one that never did must not be stopped."""
+        if not self.saves and self.spec.preemptible is Preemptible.WHEN_SAVED:
+            return replace(self.spec, preemptible=Preemptible.NEVER)
+        return self.spec
 
     def truth(self) -> tuple[Regime, ...]:
         """Its regimes, with epoch times that add up to what the job took as a whole.
@@ -232,6 +272,12 @@ class _Observed:
             for (_, configuration), length, each in zip(entered, lengths, seconds, strict=True)
             if length > 0
         )
+
+
+def _mean(values: list[tuple[float, float]]) -> float:
+    """The mean of measurements, each weighted by the epochs it stands for."""
+    seconds, weights = np.array(values).T
+    return float(np.average(seconds, weights=weights if weights.sum() > 0 else None))
 
 
 def _completed(seconds: Floats, epochs: Floats, total: float | None) -> Floats:
@@ -284,6 +330,9 @@ class _Recorder:
                 rows = zip(event.handle.tolist(), *(c.tolist() for c in columns), strict=True)
                 for handle, epochs_done, index, epoch_seconds in rows:
                     self.by_handle[handle].progress(epochs_done, index, epoch_seconds)
+                if event.unsaved_seconds is not None:
+                    for handle in event.handle[~np.isnan(event.unsaved_seconds)].tolist():
+                        self.by_handle[handle].saves = True
             case JobSubmitted():
                 self.jobs[event.job.id] = _Observed(event.job)
                 self.by_handle.append(self.jobs[event.job.id])
@@ -296,7 +345,12 @@ class _Recorder:
                 if event.reason in (StopReason.CRASHED, StopReason.KILLED):
                     self.crashes.append(JobCrash(event.time, event.job))
             case JobFinished():
-                self.of(event.job).exclusive_seconds = event.exclusive_seconds
+                job = self.of(event.job)
+                job.exclusive_seconds = event.exclusive_seconds
+                job.alone = {Option(t, gpus): s for t, gpus, s in event.alone_seconds}
+            case JobStarted():
+                if event.option is not None:
+                    self.of(event.job).option = event.option
             case JobFailed():
                 self.of(event.job).given_up = (event.time, event.reason)
             case JobCancelled():
@@ -316,7 +370,7 @@ class _Recorder:
                 pass  # simulated with the settings of the beginning
             case TenantChanged():
                 self.tenants[event.tenant.name] = event.tenant
-            case RunStarted() | RunEnded() | RoundDecided() | JobStarted() | JobRunning():
+            case RunStarted() | RunEnded() | RoundDecided() | JobRunning():
                 pass  # decisions are taken anew
             case JobNoted() | JobHeld() | JobReleased() | CancelRequested() | RequeueRequested():
                 pass  # what came of it is told by other events
@@ -339,6 +393,7 @@ class _Recorder:
             and (job.exclusive_seconds is not None or job.epochs_done > 0 or job.regimes)
         }
         end = events[-1].time
+        types = dict.fromkeys(node.gpu_type for node in self.nodes.values())
         failures = []
         for name, job in worked.items():
             if job.exclusive_seconds is None:
@@ -349,7 +404,10 @@ class _Recorder:
         faults: list[Fault] = [*self.faults, *kept, *failures]
         return RecordedRun(
             self.settings,
-            tuple(TraceJob(job.spec, job.truth()) for job in worked.values()),
+            tuple(
+                TraceJob(job.spec_to_simulate(), job.truth(), speeds=job.speeds(types))
+                for job in worked.values()
+            ),
             tuple(sorted(faults, key=lambda fault: fault.time)),
             measured_restart_seconds(events, self.settings),
             tuple(self.tenants.values()),

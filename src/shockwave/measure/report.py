@@ -71,10 +71,10 @@ def render_report(
         f"<footer>{escape(_footer(histories, aggregates))}</footer></main>",
         '<div id="tip" role="status" hidden></div>',
     ]
-    return _page(title, "\n".join(body))
+    return page(title, "\n".join(body))
 
 
-def _page(title: str, body: str) -> str:
+def page(title: str, body: str) -> str:
     assets = resources.files("shockwave.measure")
     style = charts.stylesheet() + "\n" + assets.joinpath("report.css").read_text("utf-8")
     script = assets.joinpath("report.js").read_text("utf-8")
@@ -123,7 +123,7 @@ def _chips(names: Sequence[str]) -> str:
     return f'<nav id="policies" aria-label="Policies shown"><div>{chips}</div></nav>'
 
 
-def _section(name: str, heading: str, caption: str, content: str) -> str:
+def section(name: str, heading: str, caption: str, content: str) -> str:
     return (
         f'<section id="{name}"><h2>{escape(heading)}</h2><p class="caption">{escape(caption)}</p>'
         f"{content}</section>"
@@ -148,7 +148,7 @@ def _comparison(
             " Figures are means over seeds, ± half the 95 % confidence interval where seeds differ."
         )
     rows = aggregates if aggregates is not None else [summary for summary, _ in runs]
-    return _section("table", "Comparison", caption, comparison_table(rows, clairvoyant))
+    return section("table", "Comparison", caption, comparison_table(rows, clairvoyant))
 
 
 def _completion(names: Sequence[str], histories: Sequence[RunHistory]) -> str:
@@ -169,7 +169,7 @@ def _completion(names: Sequence[str], histories: Sequence[RunHistory]) -> str:
         "few jobs waited very long."
     )
     both = _for_both_widths(chart(10, 1120, 330), chart(4, 340, 250))
-    return _section("jct", "Job completion time", caption, both)
+    return section("jct", "Job completion time", caption, both)
 
 
 def _for_both_widths(broad: str, narrow: str) -> str:
@@ -210,7 +210,7 @@ def _fairness(names: Sequence[str], histories: Sequence[RunHistory]) -> str:
         "worst one. The axis is logarithmic and the same in all three charts."
     )
     content = f'<div class="three">{"".join(cells)}</div>'
-    return _section("ftf", "Finish-time fairness", caption, content)
+    return section("ftf", "Finish-time fairness", caption, content)
 
 
 def _horizon(histories: Sequence[RunHistory]) -> float:
@@ -270,7 +270,7 @@ def _over_time(names: Sequence[str], histories: Sequence[RunHistory]) -> str:
     )
     if any(len(set(history.capacity_gpus.tolist())) > 1 for history in histories):
         caption += " A dashed line is the share of GPUs that were up and not held by others."
-    return _section("time", "Over time", caption, f'<div class="pairs">{"".join(rows)}</div>')
+    return section("time", "Over time", caption, f'<div class="pairs">{"".join(rows)}</div>')
 
 
 def _gantts(names: Sequence[str], histories: Sequence[RunHistory]) -> str:
@@ -299,7 +299,7 @@ def _gantts(names: Sequence[str], histories: Sequence[RunHistory]) -> str:
         "short bars mean many restarts. Rest on a bar to see its job, and all the other bars of it."
     )
     content = f'<div class="tabs" role="tablist">{"".join(tabs)}</div>{model_legend(models)}'
-    return _section("gantt", "Who ran when", caption, content + "".join(panels))
+    return section("gantt", "Who ran when", caption, content + "".join(panels))
 
 
 def _left_out(chart: Gantt) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # whoever submits a job should not wait for arrays to load
+if TYPE_CHECKING:  # whoever only submits a job needs no arrays
     from shockwave.model.view import Bools, Floats, Ints
 
 # GPU memory of the smallest variant that is sold under the name.

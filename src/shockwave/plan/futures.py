@@ -37,6 +37,8 @@ class Futures:
     size: Floats  # what the remaining time counts as when the shortest goes first
     worked: Floats  # productive seconds so far
     restart: Floats  # seconds that a start costs
+    stop: Floats  # seconds that are lost by stopping it: the next start, work that was not saved
+    stays: Bools  # runs, and will until it ends
     fair_jct: Floats  # completion time in an equally shared cluster
     fair_stretch: Floats
     claim: Floats  # 1, or 0 for a job that broke its word and has no claim to fairness

@@ -16,6 +16,7 @@ from shockwave.plan.arrivals import ArrivalHabits, ExpectedArrivals
 from shockwave.plan.contention import Crowd, fair_by_crowd, fluid_finishes
 from shockwave.plan.futures import Futures, gittins_seconds, joint_samples
 from shockwave.plan.reservation import ReservationRules, reserve
+from shockwave.plan.restarts import start_seconds, stop_seconds
 from shockwave.plan.sharing import FairCluster
 from shockwave.plan.targets import Workload
 from shockwave.predict.base import Forecast
@@ -44,6 +45,10 @@ class Outlook:
         self._workload = Workload()
         self._fair_cluster = FairCluster()
         self._habits = ArrivalHabits(settings.arrivals_share)
+
+    def pass_over(self, view: View) -> None:
+        """A round in which nothing has to be foreseen: only who came is remembered."""
+        self._workload.admit(view, view.productive_seconds + rough_seconds(view))
 
     def futures(self, view: View, forecast: Forecast, samples: int) -> Futures:
         """``samples`` joint futures from now on."""
@@ -92,7 +97,9 @@ class Outlook:
             late=both(late, also),
             size=both(np.maximum(gittins_seconds(quantiles), 1.0), also),
             worked=both(view.productive_seconds, none),
-            restart=np.full(len(view) + count, view.restart_seconds),
+            restart=both(start_seconds(view), np.full(count, view.restart_seconds)),
+            stop=both(stop_seconds(view), np.full(count, view.restart_seconds)),
+            stays=np.concatenate([view.must_stay, np.zeros(count, dtype=np.bool_)]),
             fair_stretch=both(stretch, never),
             fair_jct=both(fair_jct, never),
             claim=both((~broken(view)).astype(np.float64), np.ones(count)),
@@ -147,6 +154,12 @@ class Outlook:
             horizon_seconds=max(work / view.gpus_total, horizon),
         )
         return latest[: len(view)]
+
+
+def rough_seconds(view: View) -> Floats:
+    """[job] what is left if the present speed lasts; where that is unknown, a round."""
+    now = view.epoch_seconds[np.arange(len(view)), view.configuration]
+    return np.where(now > 0, view.epochs_left * now, view.round_seconds)
 
 
 def _thinned(coming: ExpectedArrivals, most: int) -> ExpectedArrivals:

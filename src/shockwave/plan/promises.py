@@ -11,8 +11,7 @@ so have short, middling and long times.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
 
 import numpy as np
@@ -23,6 +22,9 @@ TAIL = 0.1  # of the cases beyond either end of an interval
 _REMEMBERED = 300  # errors of each kind
 _ENOUGH = 20  # errors from which intervals are corrected
 _BOUNDS = (8.0, 40.0)  # rounds: short, middling, long
+_AT_ONCE = 64  # jobs of which it is remembered what was told of them, spread over all
+_OPEN = 8192  # intervals of which nobody knows the truth yet; of more, every second is forgotten
+_RESOLUTION_SECONDS = 1.0  # nothing is told more exactly than this
 
 
 class Told(IntEnum):
@@ -49,6 +51,10 @@ class Intervals:
     low: Floats
     middle: Floats
     high: Floats
+
+    @property
+    def parts(self) -> tuple[Floats, Floats, Floats]:
+        return self.low, self.middle, self.high
 
     def of(self, jobs: Ints | Bools) -> Intervals:
         return Intervals(self.low[jobs], self.middle[jobs], self.high[jobs])
@@ -96,21 +102,27 @@ class Promises:
     """Remembers what was told, and corrects by what came of it. ``unit`` is a round's length."""
 
     def __init__(self) -> None:
-        self._open: list[_Open] = []
+        self._open = _Open.empty()
         self._errors: dict[tuple[int, int], deque[_Errors]] = {}
 
     def remember(self, about: Told, handles: Ints, now: float, told: Intervals) -> None:
         """What was told of these jobs at ``now``, before any correction."""
-        if len(handles):
-            self._open.append(_Open(about, handles, now, told))
+        count = len(handles)
+        if count > _AT_ONCE:
+            some = np.arange(_AT_ONCE) * count // _AT_ONCE
+            handles, told, count = handles[some], told.of(some), _AT_ONCE
+        kind = np.full(count, int(about))
+        self._open = self._open.joined(_Open(kind, handles, np.full(count, now), *told.parts))
+        if len(self._open.handle) > _OPEN:
+            self._open = self._open.of(slice(None, None, 2))
 
-    def started(self, handles: Ints, now: float, unit: float) -> None:
-        """These jobs begin to run."""
-        self._resolve((Told.START,), handles, now, unit)
+    def started(self, handles: Ints, when: Floats, unit: float) -> None:
+        """These jobs began to run."""
+        self._resolve(self._open.about == Told.START, handles, when, unit)
 
-    def finished(self, handles: Ints, now: float, unit: float) -> None:
+    def finished(self, handles: Ints, when: Floats, unit: float) -> None:
         """These jobs have left."""
-        self._resolve((Told.FINISH_WAITING, Told.FINISH_RUNNING), handles, now, unit)
+        self._resolve(self._open.about != Told.START, handles, when, unit)
 
     def corrected(self, about: Told, told: Intervals, now: float, unit: float) -> Intervals:
         """The intervals with the errors of their kind taken into account."""
@@ -122,38 +134,35 @@ class Promises:
         scale = np.maximum(told.middle, unit)
         centre = np.maximum(told.middle + middle * scale, 0.0)
         return Intervals(
-            low=np.clip(told.low + low * scale, 0.0, centre),
+            low=np.clip(told.low + low * scale, 0.0, np.maximum(centre - _RESOLUTION_SECONDS, 0.0)),
             middle=centre,
-            high=np.maximum(told.high + high * scale, centre),
+            high=np.maximum(told.high + high * scale, centre + _RESOLUTION_SECONDS),
         )
 
-    def _resolve(self, abouts: tuple[Told, ...], handles: Ints, now: float, unit: float) -> None:
+    def _resolve(self, concerned: Bools, handles: Ints, when: Floats, unit: float) -> None:
         if not len(handles):
             return
-        for record in self._open:
-            if record.about in abouts:
-                hit = np.isin(record.handles, handles, assume_unique=True)
-                if hit.any():
-                    self._learn(record.about, record.told.of(hit), now - record.told_at, unit)
-                    record.keep(~hit)
-        self._open = [record for record in self._open if len(record.handles)]
-
-    def _learn(self, about: Told, told: Intervals, truth: float, unit: float) -> None:
-        for size, error in _errors(told, truth, unit):
-            self._errors.setdefault((about, size), deque(maxlen=_REMEMBERED)).append(error)
+        order = np.argsort(handles)
+        hit = concerned & np.isin(self._open.handle, handles)
+        if hit.any():
+            known = self._open.of(hit)
+            truth = when[order][np.searchsorted(handles[order], known.handle)] - known.told_at
+            sizes, errors = _errors(known, truth, unit)
+            for about, size, error in zip(known.about.tolist(), sizes, errors, strict=True):
+                own = self._errors.setdefault((about, size), deque(maxlen=_REMEMBERED))
+                own.append(error)
+            self._open = self._open.of(~hit)
 
     def _overdue(self, about: Told, now: float, unit: float) -> dict[int, list[_Errors]]:
         """By size: errors of what has not come true although its interval is over.
 
         Without them only the early ones would count while the late ones are still to come.
         """
+        waited = now - self._open.told_at
+        over = self._open.of((self._open.about == about) & (waited > self._open.high))
         found: dict[int, list[_Errors]] = {}
-        for record in self._open:
-            over = now - record.told_at > record.told.high
-            if record.about == about and over.any():
-                told = record.told.of(over)
-                for size, error in _errors(told, now - record.told_at, unit):
-                    found.setdefault(size, []).append(error)
+        for size, error in zip(*_errors(over, now - over.told_at, unit), strict=True):
+            found.setdefault(size, []).append(error)
         return found
 
     def _shift(self, about: Told, size: int, overdue: dict[int, list[_Errors]]) -> _Errors:
@@ -172,26 +181,41 @@ class Promises:
         )
 
 
-def _errors(told: Intervals, truth: float, unit: float) -> Iterator[tuple[int, _Errors]]:
-    """How far the truth is from each part of the intervals, with the size that counts."""
+@dataclass(frozen=True)
+class _Open:
+    """Intervals that nobody knows the truth of yet, as columns."""
+
+    about: Ints
+    handle: Ints
+    told_at: Floats
+    low: Floats
+    middle: Floats
+    high: Floats
+
+    @staticmethod
+    def empty() -> _Open:
+        whole, real = np.empty(0, dtype=np.int64), np.empty(0)
+        return _Open(whole, whole, real, real, real, real)
+
+    def of(self, rows: Bools | slice) -> _Open:
+        return _Open(*(getattr(self, column.name)[rows] for column in fields(self)))
+
+    def joined(self, other: _Open) -> _Open:
+        return _Open(
+            *(
+                np.concatenate([getattr(self, column.name), getattr(other, column.name)])
+                for column in fields(self)
+            )
+        )
+
+
+def _errors(told: _Open, truth: Floats, unit: float) -> tuple[list[int], list[_Errors]]:
+    """The size that counts, and how far the truth is from each part of the intervals."""
     scale = np.maximum(told.middle, unit)
     parts = np.stack([(truth - part) / scale for part in (told.low, told.middle, told.high)])
-    sizes = _sizes(told.middle, unit).tolist()
-    yield from zip(sizes, (tuple(part) for part in parts.T.tolist()), strict=True)
+    sizes: list[int] = _sizes(told.middle, unit).tolist()
+    return sizes, [tuple(part) for part in parts.T.tolist()]
 
 
 def _sizes(seconds: Floats, unit: float) -> Ints:
     return np.searchsorted(np.array(_BOUNDS) * unit, seconds)
-
-
-@dataclass
-class _Open:
-    """Intervals that nobody knows the truth of yet."""
-
-    about: Told
-    handles: Ints
-    told_at: float
-    told: Intervals
-
-    def keep(self, jobs: Bools) -> None:
-        self.handles, self.told = self.handles[jobs], self.told.of(jobs)

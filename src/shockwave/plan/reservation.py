@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shockwave.model.view import Bools, Floats, View
+from shockwave.plan.restarts import start_seconds
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def reserve(
     fair_wait = np.maximum(fair_jct - view.productive_seconds - remaining, 0.0)
     latest = np.maximum(rules.wait_limit * fair_wait - waited, 0.0)
     # With some to spare: a start takes time, and the last round is begun before it ends.
-    takes = remaining + view.restart_seconds + 2.0 * view.round_seconds
+    takes = remaining + start_seconds(view) + 2.0 * view.round_seconds
     earned = np.maximum((takes - credit) / rules.kept_share, 0.0)
     start = np.where(waiting, np.maximum(latest, earned), np.inf)
     start[wide & view.running & (credit > 0.0)] = 0.0

@@ -17,7 +17,7 @@ from shockwave.plan.futures import Futures
 from shockwave.plan.stance import Index, Singles
 
 _REORDER = 1.5  # the order is made anew when the time from now has grown by this factor
-_OVERHEAD = 0.5  # of a round: what a job takes on top of its work, its last round half used
+OVERHEAD_ROUNDS = 0.5  # what a job takes on top of its work, its last round half used
 _NEVER = np.float32(np.inf)
 
 
@@ -39,7 +39,7 @@ def roll(futures: Futures, index: Index, steps: int) -> Outcome:
     """Advance every stance of ``index`` through every sample until all jobs have ended."""
     unit = futures.round_seconds
     starting = np.where(futures.running, 0.0, futures.restart / unit)
-    work = (futures.remaining / unit + starting + _OVERHEAD).astype(np.float32)
+    work = (futures.remaining / unit + starting + OVERHEAD_ROUNDS).astype(np.float32)
     cluster = _Cluster(futures, index, work)
     for length in _steps(futures, work, steps).tolist():
         if cluster.now >= cluster.reorder_at and not cluster.reorder():

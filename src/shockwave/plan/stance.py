@@ -97,7 +97,11 @@ class Index:
         self._early = _single(f.early / unit)
         self._scale = _single(f.weight / f.gpus**s.gang_exponent)
         self._share = _single(f.size / f.mean)
-        self._kept = _single(np.maximum(s.keep, 1.0 + s.keep_per_restart * f.restart / unit))
+        stop = f.stop / unit
+        self._kept = _single(np.maximum(s.keep, 1.0 + s.keep_per_restart * stop))
+        self._held = _single(np.maximum(s.keep_rounds, s.keep_per_restart * stop))
+        self._last = _single(np.maximum(stop, 1.0))
+        self._stays = _single(2.0 * f.stays)  # before any reservation
         # A finite stand-in for "nothing is promised", so that sums stay numbers.
         stretch = np.minimum(f.fair_stretch, 1e6)
         self._stretch = _single(stretch)
@@ -135,14 +139,14 @@ class Index:
         progress *= np.where(running, self._kept, _single(1.0))
         hopeless = np.maximum(-slack - _single(s.give_up) * fair_jct, _single(0.0))
         hopeless /= _single(s.give_up_rounds)
-        held = _single(s.keep_rounds) * running
+        held = self._held * running
         pressed = self._pressing * self._pressed(slack - held) / (_single(1.0) + hopeless**2)
         gain = soft + self._prompt * prompt * (_single(1.0) + soft)
         fairness = progress * gain + pressed
         fairness *= self._claim
-        fairness += _single(_RESERVED) * (self._reserved <= now)
-        # Work that ends within the round is not taken from a job.
-        ending = running & (belief <= 1.0)
+        fairness += _single(_RESERVED) * ((self._reserved <= now) + self._stays)
+        # Work that ends within the round, or before it could go on elsewhere, is not taken away.
+        ending = running & (belief <= self._last)
         progress += _single(4.0 * s.pressing) * ending
         end = self._claim * self._end * self._pressed(end_slack - held)
         return Worth(progress, fairness, end)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from shockwave.model.view import Floats, Ints, View
+from shockwave.model.view import Bools, Floats, Ints, View
 from shockwave.traces.bounds import makespan_lower_bound
 
 _REMEMBERED = 20_000  # jobs that have left; older ones no longer move the bound much
@@ -34,17 +34,29 @@ class Workload:
 
     def update(self, view: View, total_seconds: Floats) -> None:
         """Take in who arrived, and what is now predicted of those who are there."""
-        if not np.isin(view.handle, self.handle, assume_unique=True).any():
-            self._forget()
+        self.admit(view, total_seconds)
+        self.total_seconds[np.searchsorted(self.handle, view.handle)] = total_seconds
+
+    def admit(self, view: View, total_seconds: Floats) -> None:
+        """Take in who arrived."""
         # Not only later handles: a job that backed off while its period began is new to it.
-        new = ~np.isin(view.handle, self.handle, assume_unique=True)
+        new = ~self._knows(view.handle)
+        if new.all():
+            self._forget()
+        if not new.any():
+            return
         at = np.searchsorted(self.handle, view.handle[new])
         self.handle = np.insert(self.handle, at, view.handle[new])
         self.arrival = np.insert(self.arrival, at, view.arrival[new])
         self.gpus = np.insert(self.gpus, at, view.gpus[new])
         self.total_seconds = np.insert(self.total_seconds, at, total_seconds[new])
-        self.total_seconds[np.searchsorted(self.handle, view.handle)] = total_seconds
         self._forget_the_oldest(view)
+
+    def _knows(self, handles: Ints) -> Bools:
+        if not len(self.handle):
+            return np.zeros(len(handles), dtype=np.bool_)
+        at = np.searchsorted(self.handle, handles)
+        return np.asarray(self.handle[np.minimum(at, len(self.handle) - 1)] == handles)
 
     def _forget_the_oldest(self, view: View) -> None:
         excess = len(self.handle) - len(view) - _REMEMBERED

@@ -42,4 +42,4 @@ class Allox(Policy):
         )
         priority = np.empty(len(view))
         priority[order] = -np.arange(len(view), dtype=np.float64)
-        return Decision(fill(order, view.gpus, view.gpus_total), stable=True, priority=priority)
+        return Decision(fill(order, view), stable=True, priority=priority)

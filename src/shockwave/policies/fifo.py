@@ -17,6 +17,4 @@ class Fifo(Policy):
 
     def decide(self, view: View, forecast: Forecast) -> Decision:
         order = np.argsort(view.arrival, kind="stable")
-        return Decision(
-            fill(order, view.gpus, view.gpus_total), stable=True, priority=-view.arrival
-        )
+        return Decision(fill(order, view), stable=True, priority=-view.arrival)

@@ -8,13 +8,15 @@ from shockwave.model.view import Floats, Ints, View
 from shockwave.plan.fitting import first_fit
 
 
-def fill(order: Ints, gpus: Ints, capacity: int) -> Ints:
+def fill(order: Ints, view: View) -> Ints:
     """Take gangs in ``order``, skipping those that no longer fit. Work conserving.
 
-    >>> fill(np.array([2, 0, 1, 3]), gpus=np.array([4, 8, 2, 1]), capacity=7).tolist()
-    [2, 0, 3]
+    Gangs that stay whatever is decided come first: the others share what these leave.
     """
-    return order[first_fit(gpus[order], capacity)]
+    if view.must_stay.any():
+        stays = view.must_stay[order]
+        order = np.concatenate([order[stays], order[~stays]])
+    return order[first_fit(view.gpus[order], view.gpus_total)]
 
 
 def largest_first(priority: Floats) -> Ints:
@@ -30,4 +32,4 @@ def run_by_share(view: View, share: Floats) -> tuple[Ints, Floats]:
     """
     received = view.received_seconds + view.round_seconds / 2
     priority = share * (view.elapsed + view.round_seconds) / received
-    return fill(largest_first(priority), view.gpus, view.gpus_total), priority
+    return fill(largest_first(priority), view), priority

@@ -31,6 +31,4 @@ class GandivaFair(Policy):
         start = np.where(known, start, floor)
         self._start_pass = dict(zip(view.handle.tolist(), start.tolist(), strict=True))
         priority = -(start + used)
-        return Decision(
-            fill(largest_first(priority), view.gpus, view.gpus_total), priority=priority
-        )
+        return Decision(fill(largest_first(priority), view), priority=priority)

@@ -15,6 +15,4 @@ class Las(Policy):
 
     def decide(self, view: View, forecast: Forecast) -> Decision:
         priority = -view.received_seconds * view.gpus
-        return Decision(
-            fill(largest_first(priority), view.gpus, view.gpus_total), priority=priority
-        )
+        return Decision(fill(largest_first(priority), view), priority=priority)

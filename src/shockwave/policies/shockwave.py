@@ -10,6 +10,7 @@ ingredient is worth.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -19,10 +20,10 @@ from shockwave.model.view import Bools, Floats, Ints, View
 from shockwave.plan.explain import Explanation
 from shockwave.plan.futures import Futures
 from shockwave.plan.outcome import Prices, costs
-from shockwave.plan.outlook import Outlook, OutlookSettings
+from shockwave.plan.outlook import Outlook, OutlookSettings, rough_seconds
 from shockwave.plan.promises import TAIL, Intervals, Promises, Told
 from shockwave.plan.reservation import ReservationRules
-from shockwave.plan.rollout import Outcome, roll
+from shockwave.plan.rollout import OVERHEAD_ROUNDS, Outcome, roll
 from shockwave.plan.stance import STANCES, Index, IndexSettings, Singles, Stance, Worth
 from shockwave.policies.base import Decision, Policy
 from shockwave.policies.fill import fill, largest_first
@@ -41,6 +42,7 @@ class Settings:
     finalists: int = 4  # that are tried on the others
     steps: int = 48
     choose_every: int = 2  # decisions; the index itself follows every round
+    look_every: int = 16  # decisions while there is room for everybody and nothing to choose
     tell_every: int = 8  # decisions; so often what would be told is checked against the truth
     index: IndexSettings = field(default_factory=IndexSettings)
     prices: Prices = field(default_factory=Prices)
@@ -64,31 +66,50 @@ class Shockwave(Policy):
         self._decisions = 0
         self._rounds = 0
         self._present = np.empty(0, dtype=np.int64)  # handles at the last round
+        self._ends = np.empty(0)  # of these, when each would end if it ran from there on
         self._chosen = self._present  # of these, those that ran
 
     def decide(self, view: View, forecast: Forecast) -> Decision:
         if view.options is not None:
             return self._market.decide(view, view.options)
+        calm = int(view.gpus.sum()) <= view.gpus_total
+        self._decisions += 1
+        if calm and self._decisions % self.settings.look_every:
+            return self._let_all_run(view, forecast)
         futures = self._outlook.futures(view, forecast, self._samples(view))
         worth = self._worth(futures)
-        if int(view.gpus.sum()) > view.gpus_total and self._is_time_to_choose(view):
+        if not calm and self._is_time_to_choose(view):
             self._stance = self._choose(view, futures, worth.total[:, 0, : len(view)])
             earlier = self._reserve_earlier(futures)
             if earlier is not futures:
                 futures, worth = earlier, self._worth(earlier)
         stance = self._stance
         bid = worth.total[stance, 0, : len(view)].astype(np.float64)
-        run = fill(largest_first(bid), view.gpus, view.gpus_total)
+        run = fill(largest_first(bid), view)
         price = float(np.delete(bid, run).max(initial=0.0))
-        self._decisions += 1
         if not view.between_rounds:  # then not all that are chosen start
-            self._check_promises(view, futures, run)
+            starting = np.where(view.running, 0.0, futures.restart[: len(view)])
+            self._check_promises(view, run, view.now + starting + futures.mean[: len(view)])
+            self._promise(view, futures, run)
         return Decision(
             run,
             price=price * view.round_seconds,
             priority=bid,
             explain=lambda: self._explain(view, futures, worth, stance, run),
         )
+
+    def _let_all_run(self, view: View, forecast: Forecast) -> Decision:
+        """There is room for everybody: nothing to choose, and nothing to foresee."""
+        run = np.arange(len(view))
+        self._outlook.pass_over(view)
+        if not view.between_rounds:
+            self._check_promises(view, run, view.now + rough_seconds(view))
+
+        def explain() -> Explanation:
+            futures = deepcopy(self._outlook).futures(view, forecast, self._samples(view))
+            return self._explain(view, futures, self._worth(futures), self._stance, run)
+
+        return Decision(run, stable=True, price=0.0, explain=explain)
 
     def _is_time_to_choose(self, view: View) -> bool:
         return view.changed and self._decisions % self.settings.choose_every == 0
@@ -123,7 +144,7 @@ class Shockwave(Policy):
         All stances are tried on a few samples, the best of them on the others.
         """
         s = self.settings
-        choices = {fill(largest_first(bid), view.gpus, view.gpus_total).tobytes() for bid in bids}
+        choices = {fill(largest_first(bid), view).tobytes() for bid in bids}
         if len(choices) == 1:
             return self._stance
         few = max(min(s.first_samples, futures.samples - 1), 1)
@@ -152,17 +173,25 @@ class Shockwave(Policy):
         waits = _waits(view, run)
         # Whoever is not chosen now starts with the next round at the earliest.
         start = np.maximum(outcome.start[0, :, :here], 1.0) * waits
-        return start, np.maximum(outcome.finish[0, :, :here], start)
+        # The rest of its last round is lost to the others, not to the job.
+        return start, np.maximum(outcome.finish[0, :, :here] - OVERHEAD_ROUNDS, start)
 
-    def _check_promises(self, view: View, futures: Futures, run: Ints) -> None:
-        """Compare what was foretold with what happened, and foretell anew now and then."""
+    def _check_promises(self, view: View, run: Ints, ends: Floats) -> None:
+        """Compare what was foretold with what happened; ``ends`` is to be expected from now on."""
         promises, unit = self._promises, view.round_seconds
-        gone = np.setdiff1d(self._present, view.handle, assume_unique=True)
-        promises.finished(gone, view.now - 0.5 * unit, unit)
-        between_rounds = np.setdiff1d(view.handle[view.running], self._chosen, assume_unique=True)
-        promises.started(between_rounds, view.now - 0.5 * unit, unit)
-        promises.started(view.handle[run][~view.running[run]], view.now, unit)
-        self._present, self._chosen = view.handle, view.handle[run]
+        gone = ~np.isin(self._present, view.handle, assume_unique=True)
+        # Nobody tells a policy when within the round: as was to be expected, as far as it can be.
+        ended = np.clip(self._ends[gone], view.now - unit, view.now)
+        promises.finished(self._present[gone], ended, unit)
+        between = np.setdiff1d(view.handle[view.running], self._chosen, assume_unique=True)
+        promises.started(between, np.full(len(between), view.now - 0.5 * unit), unit)
+        new = view.handle[run][~view.running[run]]
+        promises.started(new, np.full(len(new), view.now), unit)
+        self._present, self._chosen, self._ends = view.handle, view.handle[run], ends
+
+    def _promise(self, view: View, futures: Futures, run: Ints) -> None:
+        """Foretell anew now and then, to be compared with what happens."""
+        promises, unit = self._promises, view.round_seconds
         self._rounds += 1
         if self._rounds % self.settings.tell_every == 0:
             start, finish = (

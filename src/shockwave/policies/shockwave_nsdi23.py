@@ -20,6 +20,7 @@ import numpy as np
 
 from shockwave.model.view import Bools, Floats, Ints, View
 from shockwave.plan.explain import Explanation, expected_starts, first_bids
+from shockwave.plan.restarts import start_seconds
 from shockwave.plan.window.market import (
     PiecewiseLog,
     budgets,
@@ -109,7 +110,7 @@ class ShockwaveNsdi23(Policy):
         assert self._plan is not None
         plan, offset = self._plan, view.round - self._first_round
         planned = np.flatnonzero(plan.schedule[:, offset])
-        run = fill(self._order(planned, forecast), view.gpus, view.gpus_total)
+        run = fill(self._order(planned, forecast), view)
         return Decision(
             run,
             welfare=plan.welfare,
@@ -126,7 +127,7 @@ class ShockwaveNsdi23(Policy):
     def _make_plan(self, view: View, forecast: Forecast) -> None:
         remaining = forecast.remaining_seconds
         seconds = productive_seconds(
-            WINDOW_ROUNDS, view.round_seconds, view.restart_seconds, view.running
+            WINDOW_ROUNDS, view.round_seconds, start_seconds(view), view.running
         )
         futures = forecast.sample(FUTURES, np.random.default_rng([self._seed, self._plans]))
         fractions = progress_fractions(futures, view.epochs_done, view.epochs, seconds)

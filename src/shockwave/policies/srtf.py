@@ -19,7 +19,7 @@ class Srtf(Policy):
     def decide(self, view: View, forecast: Forecast) -> Decision:
         priority = -forecast.remaining_seconds
         order = largest_first(priority)
-        return Decision(fill(order, view.gpus, view.gpus_total), stable=True, priority=priority)
+        return Decision(fill(order, view), stable=True, priority=priority)
 
 
 class SrtfOracle(Srtf):

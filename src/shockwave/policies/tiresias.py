@@ -25,6 +25,4 @@ class Tiresias(Policy):
     def decide(self, view: View, forecast: Forecast) -> Decision:
         demoted = view.received_seconds * view.gpus >= self.threshold_gpu_seconds
         order = np.lexsort((view.handle, view.arrival, demoted))
-        return Decision(
-            fill(order, view.gpus, view.gpus_total), priority=-demoted.astype(np.float64)
-        )
+        return Decision(fill(order, view), priority=-demoted.astype(np.float64))

@@ -20,6 +20,7 @@ from shockwave.server import (
     routes_jobs,
     routes_session,
     routes_views,
+    routes_whatif,
 )
 from shockwave.server.auth import NoForeignPages
 from shockwave.server.door import SchedulerDoor
@@ -32,6 +33,7 @@ from shockwave.server.people import People
 from shockwave.server.present import Present
 from shockwave.server.sessions import Sessions
 from shockwave.server.version_header import VersionHeader
+from shockwave.server.whatifs import WhatIfs
 from shockwave.version import __version__
 
 _DESCRIPTION = """\
@@ -50,13 +52,15 @@ def create_app(
     token_hash: str | None = None,
     max_body_bytes: int = MIB,
     fairness_seconds: float = 60.0,
+    whatifs: WhatIfs | None = None,
 ) -> FastAPI:
     """The application in front of a scheduler.
 
     ``people`` says who may do what; without it, only our own user over the Unix socket, and
     whoever has the operator's token of ``token_hash``. Fairness is computed for the metrics at
-    most once in ``fairness_seconds``. Setting ``app.state.closing`` ends the responses that would
-    otherwise go on for ever (:mod:`shockwave.server.listener` does).
+    most once in ``fairness_seconds``. Without ``whatifs`` no what-if is answered. Setting
+    ``app.state.closing`` ends the responses that would otherwise go on for ever
+    (:mod:`shockwave.server.listener` does).
     """
     registry = CollectorRegistry()
     app = FastAPI(
@@ -80,6 +84,7 @@ def create_app(
     app.state.registry = registry
     app.state.metrics = SchedulerMetrics(door, registry, fairness_seconds=fairness_seconds)
     app.state.feed = EventFeed(door)
+    app.state.whatifs = whatifs
     app.state.closing = Event()
     app.state.sessions = Sessions()
     app.state.address = None  # the listener knows
@@ -91,6 +96,7 @@ def create_app(
     app.include_router(routes_cluster.router)
     app.include_router(routes_session.router)
     app.include_router(routes_views.router)
+    app.include_router(routes_whatif.router)
     app.include_router(routes_health.router)
     app.include_router(dashboard_page.router)
     app.include_router(docs_page.router)

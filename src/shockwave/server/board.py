@@ -36,6 +36,7 @@ from shockwave.server.records import (
     TenantRecord,
     Totals,
 )
+from shockwave.server.slots import gpus_by_type
 from shockwave.server.store import Store
 from shockwave.server.view_records import FuturesRecord, SpeedAhead
 
@@ -65,6 +66,7 @@ class Board(Journal):
         self._outage = ""
         self._decision: DecisionInForce | None = None
         self._sampling = threading.Lock()
+        self._futures: tuple[DecisionInForce | None, FuturesRecord] | None = None
         self._sampled: tuple[DecisionInForce, Trajectories | None] | None = None
         self.next_round_unix: float | None = None  # when it begins, as far as is known
 
@@ -210,10 +212,15 @@ class Board(Journal):
         return PlanRecord(round=last, jobs=[self._record_of(facts, decision) for facts in active])
 
     def futures(self) -> FuturesRecord:
-        with self._changed:
-            ids = {facts.handle: facts.id for facts in self._projection.jobs.values()}
-            decision = self._decision
-        return futures_of(decision, ids, self._projection.origin_unix)
+        """Made once for each decision."""
+        with self._sampling:
+            if self._futures is None or self._futures[0] is not self._decision:
+                with self._changed:
+                    ids = {facts.handle: facts.id for facts in self._projection.jobs.values()}
+                    decision = self._decision
+                record = futures_of(decision, ids, self._projection.origin_unix)
+                self._futures = (decision, record)
+            return self._futures[1]
 
     def speeds_ahead(self, facts: JobFacts) -> list[SpeedAhead]:
         """What the decision in force expects of a job that is not over."""
@@ -258,8 +265,8 @@ class Board(Journal):
             return [
                 NodeRecord(
                     id=name,
-                    gpu_type=item.node.gpu_type,
                     gpus=item.node.gpus,
+                    gpu_type=item.node.gpu_type,
                     # What is ordered may still be others'.
                     gpus_busy=min(busy.get(name, 0), item.node.gpus - item.others),
                     gpus_others=item.others,
@@ -269,10 +276,10 @@ class Board(Journal):
                 for name, item in self._projection.nodes.items()
             ]
 
-    def gpus_known(self) -> int:
-        """Of all nodes that were ever up."""
+    def gpus_known(self) -> dict[str, int]:
+        """Of all nodes that were ever up, by their type."""
         with self._changed:
-            return sum(item.node.gpus for item in self._projection.nodes.values())
+            return gpus_by_type(item.node for item in self._projection.nodes.values())
 
     def totals(self) -> Totals:
         with self._changed:

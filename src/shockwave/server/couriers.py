@@ -79,17 +79,20 @@ class Couriers:
             response.read(1024)
 
     def _mail(self, delivery: Delivery) -> None:
-        config = self._config
-        if config.smtp is None:
-            raise DeliveryError("this scheduler sends no mail: smtp is not set")
-        host, _, port = config.smtp.partition(":")
-        message = mail_of(delivery, config.mail_from or f"shockwave@{host}")
-        with smtplib.SMTP(host, int(port or 25), timeout=_TIMEOUT_SECONDS) as server:
-            if config.smtp_tls:
-                server.starttls(context=ssl.create_default_context())
-            if config.smtp_user is not None and config.smtp_password is not None:
-                server.login(config.smtp_user, config.smtp_password.get_secret_value())
-            server.send_message(message)
+        send_mail(self._config, lambda sender: mail_of(delivery, sender))
+
+
+def send_mail(config: ServeConfig, write: Callable[[str], EmailMessage]) -> None:
+    """Hands a mail, written for its sender, to the mail server. Raises :class:`DeliveryError`."""
+    if config.smtp is None:
+        raise DeliveryError("this scheduler sends no mail: smtp is not set")
+    host, _, port = config.smtp.partition(":")
+    with smtplib.SMTP(host, int(port or 25), timeout=_TIMEOUT_SECONDS) as server:
+        if config.smtp_tls:
+            server.starttls(context=ssl.create_default_context())
+        if config.smtp_user is not None and config.smtp_password is not None:
+            server.login(config.smtp_user, config.smtp_password.get_secret_value())
+        server.send_message(write(config.mail_from or f"shockwave@{host}"))
 
 
 def mail_of(delivery: Delivery, sender: str) -> EmailMessage:

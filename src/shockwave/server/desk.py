@@ -11,7 +11,7 @@ import itertools
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -69,6 +69,7 @@ from shockwave.server.submissions import (
     stored,
     submission_of,
 )
+from shockwave.server.whatif_records import NEW_JOB
 
 _KEY_LOCKS = 64
 _LONGEST_KEY = 300  # that the store takes
@@ -81,7 +82,7 @@ class Desk(Lookout):
         self,
         *,
         executor: str,
-        slots: int | None,
+        slots: Mapping[str, int] | None,
         state_dir: Path,
         store: Store,
         clock: RealClock,
@@ -90,7 +91,7 @@ class Desk(Lookout):
     ) -> None:
         super().__init__(state_dir, store, clock)
         self._executor = executor
-        self._slots = slots  # None where nodes come and go
+        self._slots = slots  # GPUs by their type; None where nodes come and go
         self._as_owner = as_owner  # jobs run as those who own them
         self._sends_mail = sends_mail
         self._belongings = Belongings(state_dir)
@@ -147,6 +148,16 @@ class Desk(Lookout):
         command = command_of(submission, environment={}, workdir=workdir, token="", user=user)
         return self._check(spec, command)
 
+    def would_be(self, submissions: Sequence[Submission], owner: str = "") -> list[JobSpec]:
+        accepted = [self._accepted_as_new(submission, owner) for submission in submissions]
+        for submission in accepted:
+            self._warnings(submission, owner)
+        now, ids, specs = self._clock.now(), list[str](), list[JobSpec]()
+        for plan in planned(accepted, lambda job: self._facts(job, owner or None)):
+            ids.append(f"{NEW_JOB}{len(ids) + 1}")
+            specs.append(replace(plan.spec(now, ids, "", 0), owner=owner))
+        return specs
+
     def _submit_once(
         self, accepted: Submission, idempotency_key: str | None, owner: str
     ) -> tuple[JobRecord, bool]:
@@ -174,7 +185,7 @@ class Desk(Lookout):
         admit: Callable[[Submission], Submission] = lambda submission: submission,
     ) -> tuple[BatchRecord, bool]:
         submissions = [self._accepted_as_new(admit(job), owner) for job in batch.submissions()]
-        alike = {(job.gpus, repr(job.sections)): job for job in submissions}
+        alike = {(job.gpus, *job.gpu_types, repr(job.sections)): job for job in submissions}
         for submission in alike.values():  # what an executor looks at
             self._warnings(submission, owner)
         if idempotency_key is None:
@@ -250,8 +261,8 @@ class Desk(Lookout):
         return None if account.uid == os.geteuid() else account
 
     @property
-    def _gpus_known(self) -> int:
-        """Of all nodes, up or not: what a job may hope for."""
+    def _gpus_known(self) -> Mapping[str, int]:
+        """Of all nodes, up or not, by their type: what a job may hope for."""
         return self._board.gpus_known() if self._slots is None else self._slots
 
     def cancel(self, job: str, by: str = "") -> JobRecord:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from shockwave.model.errors import InputError
 from shockwave.model.events import Event
+from shockwave.model.job import JobSpec
 from shockwave.server.records import (
     GroupRecord,
     JobRecord,
@@ -60,6 +61,10 @@ class SchedulerDoor(ABC):
         admit: Callable[[Submission], Submission] = lambda submission: submission,
     ) -> tuple[BatchRecord, bool]:
         """All of them or none, otherwise as :meth:`submit`. ``admit`` may refuse one."""
+
+    @abstractmethod
+    def would_be(self, submissions: Sequence[Submission], owner: str = "") -> list[JobSpec]:
+        """What the scheduler would know of these jobs, checked as at a submission."""
 
     @abstractmethod
     def cancel(self, job: str, by: str = "") -> JobRecord: ...
@@ -148,6 +153,10 @@ class SchedulerDoor(ABC):
     @abstractmethod
     def last_event(self) -> int:
         """The number of the last event that can be seen."""
+
+    @abstractmethod
+    def round_is_due(self) -> bool:
+        """Whether a round is being decided, or begins at any moment: what can wait should."""
 
     @abstractmethod
     def span(self) -> tuple[float, float]:

@@ -33,6 +33,8 @@ class JobFacts:
     crashes: int = 0
     preemptions: int = 0
     placement: Placement = ()
+    gang_gpus: int = 0  # of its present launch, or of the last one
+    gpu_type: str = ""  # likewise
     confirmed: bool = False  # seen to run since its last start
     gpu_seconds: float = 0.0
     saved: bool = False  # whether it has a checkpoint to go on from

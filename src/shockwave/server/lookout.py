@@ -43,6 +43,7 @@ from shockwave.server.view_records import (
 
 _SUBMISSIONS_KEPT = 4096
 _OWNERS_KEPT = 65_536
+_ROUND_BEGINS_SECONDS = 0.2  # before it is time, nobody begins anything long
 
 
 class Lookout(SchedulerDoor):
@@ -148,6 +149,10 @@ class Lookout(SchedulerDoor):
 
     def last_event(self) -> int:
         return self._board.sequence_number
+
+    def round_is_due(self) -> bool:
+        due = self._board.next_round_unix
+        return due is not None and self.span()[1] >= due - _ROUND_BEGINS_SECONDS
 
     def span(self) -> tuple[float, float]:
         with self._board.projection() as projection:

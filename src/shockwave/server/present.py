@@ -24,6 +24,8 @@ from shockwave.server.redaction import public_record
 KEEP_ALIVE_SECONDS = 15.0
 PAUSE_SECONDS = 1.0
 _REST = 20.0  # times as long as a look took: looking takes a twentieth of a processor at most
+_LONGEST_ROUND_SECONDS = 10.0  # that is waited for
+_GLANCE_SECONDS = 0.1
 _GONE_KEPT = 20_000
 _SHOWN = {
     "id", "name", "state", "owner", "tenant", "group", "model", "gpus", "epochs", "epochs_done",
@@ -184,7 +186,14 @@ class Present:
             changed = await asyncio.to_thread(self._door.wait_for_events, self._seen, PAUSE_SECONDS)
             if not changed:
                 return
+            await self._after_the_round()
         await asyncio.to_thread(self.look)
+
+    async def _after_the_round(self) -> None:
+        """A round that is due goes first; we look at what came of it."""
+        give_up = self._clock() + _LONGEST_ROUND_SECONDS
+        while self._door.round_is_due() and self._clock() < give_up:
+            await asyncio.sleep(_GLANCE_SECONDS)
 
 
 def _line(record: JobRecord) -> bytes:

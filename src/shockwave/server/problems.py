@@ -116,6 +116,7 @@ _DESCRIPTIONS = {
     409: "It no longer is as the request assumes.",
     413: "The body is larger than is accepted.",
     422: "A field is wrong; `errors` says which.",
+    429: "Too many of these are being answered; `Retry-After` says when to ask again.",
     503: "No rounds are being scheduled; `detail` says why.",
 }
 _NAMES = {

@@ -33,6 +33,7 @@ from shockwave.model.events import (
     NodeOccupied,
     NodeResumed,
     NodeUp,
+    Placement,
     Progressed,
     RegimeChanged,
     RequeueRequested,
@@ -205,11 +206,18 @@ class Projection:
                 started_unix=self.unix(event.time) if first is None else first,
                 starts=event.attempt,
                 placement=event.placement,
+                gang_gpus=sum(len(slots) for _, slots in event.placement),
+                gpu_type=self._type_of(event.placement),
                 confirmed=False,
                 runs=with_run(facts.runs, self.unix(event.time)),
                 silent_since_unix=None,
                 note="",
             )
+
+    def _type_of(self, placement: Placement) -> str:
+        """A gang lies on one type."""
+        node = self.nodes.get(placement[0][0]) if placement else None
+        return "" if node is None else node.node.gpu_type
 
     def _stopped(self, event: JobStopped) -> None:
         facts = self.jobs.get(event.job)
@@ -221,7 +229,7 @@ class Projection:
                 epochs_done=event.epochs_done,
                 placement=(),
                 crashes=facts.crashes + crashed,
-                preemptions=facts.preemptions + (event.reason is StopReason.PREEMPTED),
+                preemptions=facts.preemptions + event.reason.ordered,
                 crash=event.detail or "crashed" if crashed else "",
                 setback="" if crashed else event.detail,
                 last_stop=event.reason.value,
@@ -250,13 +258,14 @@ class Projection:
                 unsaved = None if event.unsaved_seconds is None else event.unsaved_seconds[i]
                 # Productive seconds are negative where a crash undid work: that is lost too.
                 idle = max(held_seconds - productive_seconds, 0.0)
-                self.lost_gpu_seconds += idle * facts.spec.gpus
+                gpus = facts.gang_gpus or facts.spec.gpus
+                self.lost_gpu_seconds += idle * gpus
                 self.jobs[facts.id] = replace(
                     facts,
                     epochs_done=epochs_done,
                     configuration=facts.spec.configurations[index],
                     confirmed=facts.confirmed or epochs_done > facts.epochs_done,
-                    gpu_seconds=facts.gpu_seconds + held_seconds * facts.spec.gpus,
+                    gpu_seconds=facts.gpu_seconds + held_seconds * gpus,
                     saved=facts.saved or (unsaved is not None and not math.isnan(unsaved)),
                     silent_since_unix=self._still_silent(facts, event, i),
                 )

@@ -22,6 +22,7 @@ from pydantic import (
 
 from shockwave.model.job import Adaptation, OnHang, Preemptible
 from shockwave.server.addresses import OccasionName, Target
+from shockwave.server.gpu_wishes import Gigabytes, Gpus, TypeName, TypeNames
 from shockwave.server.job_sections import checked_sections, with_sections
 
 Name = Annotated[
@@ -107,7 +108,14 @@ class Submission(_Record):
         False, description="Run in a copy of the files that git tracks in the working folder."
     )
     source: Source | None = Field(None, description="The code's state; `submit` fills it in.")
-    gpus: int = Field(1, ge=0, le=100_000, description="0 runs beside those that need some.")
+    gpus: Gpus = Field(
+        1,
+        description="GPUs at once: a number, {min, max} or a list for a job that can use "
+        "different numbers; 0 runs beside those that need some.",
+    )
+    gpu_types: TypeNames = Field(default=[], description="Types that it can use; any if none.")
+    preferred_type: TypeName | None = Field(None, description="The one that it likes best.")
+    gpu_memory: Gigabytes | None = Field(None, description="Gigabytes that each GPU must have.")
     epochs: int = Field(ge=1, le=10_000_000)
     adaptation: Adaptation = Adaptation.STATIC
     batch_sizes: Annotated[list[Size], Field(min_length=1, max_length=64)] = Field(default=[1])
@@ -188,7 +196,11 @@ class JobRecord(_Record):
     owner: str = ""
     tenant: str
     model: str
-    gpus: int
+    gpus: int  # that it requests
+    gpu_counts: list[int] = Field(default_factory=list)  # that would do as well
+    gpu_types: list[str] = Field(default_factory=list)  # that it can use; none for any
+    gpus_held: int = 0
+    gpu_type: str = ""  # of what it holds, or held last
     epochs: int
     epochs_done: float
     configuration: int | None
@@ -257,8 +269,8 @@ class MetricsRecord(_Record):
 
 class NodeRecord(_Record):
     id: str
-    gpu_type: str = ""
     gpus: int
+    gpu_type: str = ""
     gpus_busy: int
     gpus_others: int = 0  # held by others than this scheduler
     state: Literal["up", "down", "drained"]

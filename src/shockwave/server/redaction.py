@@ -13,9 +13,12 @@ from shockwave.server.records import JobRecord, WhyRecord
 
 _PUBLIC_FIELDS = {
     "kind", "time", "job", "placement", "attempt", "epochs_done", "epoch", "configuration",
-    "exclusive_seconds", "back_off_seconds", "by",
+    "exclusive_seconds", "back_off_seconds", "by", "option",
 }  # fmt: skip
-_PUBLIC_SPEC = {"id", "arrival_seconds", "gpus", "epochs", "tenant", "owner", "weight"}
+_PUBLIC_SPEC = {
+    "id", "arrival_seconds", "gpus", "gpu_counts", "gpu_types", "epochs", "tenant", "owner",
+    "weight",
+}  # fmt: skip
 
 
 def public_record(record: JobRecord) -> JobRecord:

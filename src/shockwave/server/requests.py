@@ -24,8 +24,11 @@ from shockwave.server.records import Submission
 from shockwave.server.submissions import spec_of
 
 # What may be changed, and of these what a running job goes on with.
-CHANGEABLE = ("weight", "gpus", "epochs", "name", "time_limit", "preemptible", "on_hang", "retries")
-_ONLY_WHILE_WAITING = ("gpus", "epochs")
+CHANGEABLE = (
+    "weight", "gpus", "gpu_types", "preferred_type", "gpu_memory", "epochs", "name", "time_limit",
+    "preemptible", "on_hang", "retries",
+)  # fmt: skip
+_ONLY_WHILE_WAITING = ("gpus", "gpu_counts", "gpu_types", "gpu_memory_gb", "epochs")
 
 
 class Action(StrEnum):

@@ -3,9 +3,11 @@ job, the futures of the plan, past days."""
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from pydantic import BaseModel
 from starlette.responses import StreamingResponse
 
 from shockwave.server.auth import Caller, Who, person, visible_job
@@ -25,6 +27,23 @@ _PRESENT = {
         "data": {"type": "string", "contentMediaType": "application/json"},
     },
 }
+
+
+class _Written:
+    """The last records as text: many ask for the same one at the same time."""
+
+    def __init__(self, most: int) -> None:
+        self._texts: deque[tuple[BaseModel, str]] = deque(maxlen=most)
+
+    def of(self, record: BaseModel) -> Response:
+        known = next((text for each, text in list(self._texts) if each is record), None)
+        if known is None:
+            known = record.model_dump_json()
+            self._texts.append((record, known))
+        return Response(known, media_type="application/json")
+
+
+_FUTURES, _DAYS = _Written(1), _Written(2)
 DAY = r"^(last|[0-9]{4}-[0-9]{2}-[0-9]{2})$"
 
 
@@ -85,8 +104,8 @@ def get_futures(door: Scheduler, who: Who) -> Response:
     someone = who.someone()
     if who.people.private_queue and not someone.operator:
         own = [job for job in futures.jobs if door.owner_of(job.id) == someone.name]
-        futures = futures.model_copy(update={"jobs": own, "left_out": 0})
-    return document(futures)
+        return document(futures.model_copy(update={"jobs": own, "left_out": 0}))
+    return _FUTURES.of(futures)
 
 
 @router.get(
@@ -116,7 +135,8 @@ async def get_day(
         first, last = await past.bounds()
         known = f"The journal has {first} to {last}, and '{LAST}'."
         raise ProblemError(404, "no-such-day", f"There is nothing of {day}. {known}")
-    return document(_shown(record, who))
+    shown = _shown(record, who)
+    return _DAYS.of(shown) if shown is record else document(shown)
 
 
 def _shown(record: DayRecord, who: Caller) -> DayRecord:

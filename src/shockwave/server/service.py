@@ -27,6 +27,7 @@ from shockwave.server.people import jobs_run_as_owners
 from shockwave.server.recovery import Recovery, Restored
 from shockwave.server.retention import remove_old_files
 from shockwave.server.settings import DATABASE_FILE
+from shockwave.server.slots import gpus_by_type
 from shockwave.server.snapshots import Snapshots
 from shockwave.server.store import Store
 
@@ -114,7 +115,7 @@ class Service:
         self._cleaned_at = -_CLEAN_EVERY_SECONDS
         self.desk = Desk(
             executor=self.config.executor,
-            slots=None if self.config.discovers_nodes else self.config.cluster.gpus,
+            slots=None if self.config.discovers_nodes else gpus_by_type(self.config.cluster.nodes),
             state_dir=self.config.state_dir,
             store=self._store,
             clock=self._clock,

@@ -40,7 +40,7 @@ from shockwave.policies.registry import POLICIES
 from shockwave.predict.registry import PREDICTORS
 from shockwave.server.addresses import Target
 from shockwave.server.places import default_socket, default_state_dir
-from shockwave.server.slots import SlotsSetting, kinds_in, nodes_of
+from shockwave.server.slots import SlotsSetting, nodes_of, types_in
 from shockwave.server.tokens import hash_token
 
 ENVIRONMENT_PREFIX = "SHOCKWAVE_"
@@ -169,16 +169,23 @@ class ServeConfig(BaseModel):
     starts: Starts = Starts.IMMEDIATE
     """When jobs start on free GPUs: ``immediate``, or at the beginning of ``rounds`` only."""
 
+    what_if_seconds: float = Field(60.0, gt=0)
+    """Seconds of rolling forward that an answer to ``shockwave what-if`` may take."""
+    what_if_memory_mb: int = Field(4096, ge=512)
+    """MiB of memory that it may take."""
+    what_if_at_once: int = Field(1, ge=0)
+    """Questions that are answered at once. Each has a process of its own; 0 for none."""
+
     executor: str = "local"
     """Where jobs run: an executor by name, or a class as ``my_package:MyExecutor``."""
     site_options: SerializeAsAny[SiteOptions] = Field(default_factory=dict, validate_default=True)
     """The options of the executor."""
     slots: SlotsSetting = Field(default_factory=_slots_of_this_machine)
-    """GPU slots, where the executor does not know its GPUs itself: a number, or kinds of GPUs and
+    """GPU slots, where the executor does not know its GPUs itself: a number, or types of GPUs and
     the number of each, such as ``A100:2,T4:4``. Without it, the GPUs of this machine, or one slot
     if it has none."""
     gpus_per_node: int | None = Field(None, ge=1)
-    """Emulate several nodes with this many slots each. Without it, all slots of a kind are on one
+    """Emulate several nodes with this many slots each. Without it, all slots of a type are on one
     node."""
     cpu_jobs: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=0)
     """Jobs without GPUs (``--gpus 0``) that run at once at most. Without it, one for each
@@ -310,10 +317,10 @@ class ServeConfig(BaseModel):
         if self.discovers_nodes:
             return Cluster(())
         if isinstance(self.slots, str):
-            kinds = Counter(dict(kinds_in(self.slots)))
+            types = Counter(dict(types_in(self.slots)))
         else:
-            kinds = Counter(self.site_options.kinds_of_slots(self.slots))
-        return Cluster(nodes_of(kinds.items(), self.gpus_per_node))
+            types = Counter(self.site_options.types_of_slots(self.slots))
+        return Cluster(nodes_of(types.items(), self.gpus_per_node))
 
     @property
     def rounds(self) -> Rounds:

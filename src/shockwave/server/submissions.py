@@ -18,7 +18,7 @@ from shockwave.executors.local.accounts import Account
 from shockwave.model.command import Command
 from shockwave.model.errors import InputError, JournalError
 from shockwave.model.job import JobSpec
-from shockwave.model.words import count_of
+from shockwave.server.gpu_wishes import check_room, counts_of, known_types, request_of
 from shockwave.server.job_sections import check_for_executor
 from shockwave.server.records import Submission
 
@@ -38,11 +38,16 @@ def new_job_id(number: int) -> str:
 
 
 def checked(
-    submission: Submission, *, gpus: int, executor: str, account: Account | None = None
+    submission: Submission,
+    *,
+    gpus: Mapping[str, int],
+    executor: str,
+    account: Account | None = None,
 ) -> Submission:
-    """The submission with its folder's full name, or :class:`InputError` if it could never run.
+    """The submission with its folder's full name and the cluster's names of GPU types.
 
-    ``gpus`` are those of the cluster, ``executor`` what runs its jobs, ``account`` the user that
+    Raises :class:`InputError` if it could never run. ``gpus`` are those of the cluster, by their
+    type, ``executor`` what runs its jobs, ``account`` the user that
     they run as, None for our own.
     """
     check_for_executor(submission.sections, EXECUTORS.load(executor))
@@ -50,12 +55,13 @@ def checked(
         raise InputError(
             f"the {executor} executor runs jobs that need GPUs only", place="gpus", value=0
         )
-    if submission.gpus > gpus:
-        raise InputError(
-            f"the cluster has {count_of(gpus, 'GPU slot')}, the job needs more at once",
-            place="gpus",
-            value=submission.gpus,
-        )
+    names = known_types(submission.gpu_types, gpus, "gpu_types")
+    preferred = submission.preferred_type
+    if preferred is not None:
+        (preferred,) = known_types([preferred], gpus, "preferred_type")
+        if names and preferred not in names:
+            raise InputError("is not one of gpu_types", place="preferred_type", value=preferred)
+    check_room(request_of(submission.gpus), names, submission.gpu_memory, gpus)
     if not submission.command[0]:
         raise InputError("the program to run is empty", place="command")
     _check_environment(submission.env)
@@ -66,7 +72,9 @@ def checked(
         raise InputError(
             "is not a folder on the scheduler's machine", place="workdir", value=workdir
         )
-    return submission.model_copy(update={"workdir": workdir})
+    return submission.model_copy(
+        update={"workdir": workdir, "gpu_types": names, "preferred_type": preferred}
+    )
 
 
 def stored(submission: Submission) -> Submission:
@@ -116,7 +124,11 @@ def spec_of(job: str, arrival_seconds: float, submission: Submission, owner: str
     return JobSpec(
         id=job,
         arrival_seconds=arrival_seconds,
-        gpus=submission.gpus,
+        gpus=request_of(submission.gpus),
+        gpu_counts=counts_of(submission.gpus),
+        gpu_types=tuple(submission.gpu_types),
+        preferred_type=submission.preferred_type or "",
+        gpu_memory_gb=submission.gpu_memory,
         epochs=submission.epochs,
         configurations=tuple(submission.batch_sizes),
         epoch_seconds=tuple(profile.get(size, math.nan) for size in submission.batch_sizes),

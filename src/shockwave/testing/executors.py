@@ -24,6 +24,7 @@ from shockwave.model.job import JobSpec
 
 E = TypeVar("E", bound=Event)
 Jobs = tuple[JobSpec, JobSpec]
+_FINISHED: dict[type, tuple[Watch, JobSpec, str | None]] = {}  # by the class of the suite
 
 
 class ExecutorContract(ABC):
@@ -75,26 +76,20 @@ class ExecutorContract(ABC):
     # Running.
 
     def test_a_job_runs_to_its_end_and_says_when(self) -> None:
-        executor, (first, _) = self.make()
-        watch = self._launch(executor, first)
-        watch.until_finished([first])
+        watch, first, _ = self._one_that_finished()
         assert [event.job for event in watch.of(JobFinished)] == [first.id]
         finished = watch.of(JobFinished)[0]
         assert finished.exclusive_seconds > 0
         assert finished.time >= self.seconds * 0.9
 
     def test_progress_only_grows_while_a_job_runs(self) -> None:
-        executor, (first, _) = self.make()
-        watch = self._launch(executor, first)
-        watch.until_finished([first])
+        watch, first, _ = self._one_that_finished()
         done = watch.epochs_done(0)
         assert done == sorted(done)
         assert 0 < done[-1] <= first.epochs
 
     def test_what_was_productive_adds_up_to_what_the_job_took(self) -> None:
-        executor, (first, _) = self.make()
-        watch = self._launch(executor, first)
-        watch.until_finished([first])
+        watch, _, _ = self._one_that_finished()
         productive = watch.total("productive_seconds")
         held = watch.total("held_seconds")
         exclusive = watch.of(JobFinished)[0].exclusive_seconds
@@ -102,9 +97,7 @@ class ExecutorContract(ABC):
         assert 0 < productive <= held + 1e-6
 
     def test_events_come_in_order_of_time_and_the_first_regime_is_told(self) -> None:
-        executor, (first, _) = self.make()
-        watch = self._launch(executor, first)
-        watch.until_finished([first])
+        watch, _, _ = self._one_that_finished()
         times = [event.time for event in watch.events]
         assert times == sorted(times)
         assert watch.of(RegimeChanged)[0].epoch == 0
@@ -127,10 +120,7 @@ class ExecutorContract(ABC):
         watch.until_finished([job])
 
     def test_output_is_kept(self) -> None:
-        executor, (first, _) = self.make()
-        watch = self._launch(executor, first)
-        watch.until_finished([first])
-        text = self.log(executor, first)
+        _, _, text = self._one_that_finished()
         if text is None:
             pytest.skip("output is not kept")
         assert text
@@ -243,6 +233,16 @@ class ExecutorContract(ABC):
         again.until_finished([first, second])
 
     # Helpers.
+
+    def _one_that_finished(self) -> tuple[Watch, JobSpec, str | None]:
+        """A job that was run to its end, and its output: once for all tests that only look."""
+        told = _FINISHED.get(type(self))
+        if told is None:
+            executor, (first, _) = self.make()
+            watch = self._launch(executor, first)
+            watch.until_finished([first])
+            told = _FINISHED[type(self)] = (watch, first, self.log(executor, first))
+        return told
 
     def _order(
         self,

@@ -52,6 +52,17 @@ def lying_epochs(
     ]
 
 
+def wrong_epochs(
+    jobs: Sequence[TraceJob], sigma: float, rng: np.random.Generator
+) -> list[TraceJob]:
+    """Every job declares its epochs times ``exp(sigma z)``, z from the standard normal."""
+    factors = np.exp(sigma * rng.standard_normal(len(jobs))).tolist()
+    return [
+        replace(job, spec=replace(job.spec, epochs=max(round(job.spec.epochs * factor), 1)))
+        for job, factor in zip(jobs, factors, strict=True)
+    ]
+
+
 def is_honest(job: TraceJob) -> bool:
     """Whether the job takes as many epochs as it declared."""
     return job.spec.epochs == sum(regime.epochs for regime in job.regimes)

@@ -26,8 +26,10 @@ from typing import TypeVar
 import numpy as np
 
 from shockwave.model.job import Adaptation, JobSpec, Regime, TraceJob
+from shockwave.traces.disturb import wrong_epochs
 from shockwave.traces.mix import Mix
 from shockwave.traces.profiles import PROFILES, ModelProfile
+from shockwave.traces.scaling import with_options
 
 # Percent of the model that is left after each pruning step of a fifth.
 PRUNED_PERCENTS = (100, 80, 64, 51, 41)
@@ -49,9 +51,15 @@ def generate(mix: Mix, rng: np.random.Generator | None = None) -> list[TraceJob]
     draw = Draw(rng or np.random.Generator(np.random.PCG64(mix.seed)))
     arrivals = _arrivals(mix, draw)
     scalable = {gpus: models_that_scale(mix.models, gpus) for gpus in mix.gpus}
-    return [
+    jobs = [
         _job(str(number), arrival, mix, scalable, draw) for number, arrival in enumerate(arrivals)
     ]
+    jobs = with_options(jobs, mix)
+    if mix.wrong_epochs > 0:
+        jobs = wrong_epochs(
+            jobs, mix.wrong_epochs, np.random.Generator(np.random.PCG64([mix.seed, 2]))
+        )
+    return jobs
 
 
 class Draw:

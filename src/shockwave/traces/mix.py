@@ -35,6 +35,11 @@ class Mix:
     shares of the adaptations, and ``never_adapt`` is the share of the adaptive jobs that
     could adapt but never do. Jobs belong to ``tenants`` tenants at random, whose weights
     are ``tenant_weights`` (1 for all if empty).
+
+    ``elastic`` is the share of the jobs that can use 1 to ``elastic_gpus`` GPUs; the others keep
+    to their request. ``types`` maps types of GPUs to how fast they compute, and nodes have
+    ``node_gpus`` of them (:mod:`shockwave.traces.scaling`). ``wrong_epochs`` is how far off the
+    epochs are that jobs declare: the standard deviation of the logarithm.
     """
 
     jobs: int = 120
@@ -52,6 +57,11 @@ class Mix:
     never_adapt: float = 0.15
     tenants: int = 1
     tenant_weights: tuple[float, ...] = ()
+    elastic: float = 0.0
+    elastic_gpus: int = 16
+    types: Mapping[str, float] = field(default_factory=dict)
+    node_gpus: int = 4
+    wrong_epochs: float = 0.0
 
     @property
     def adaptations(self) -> dict[Adaptation, float]:
@@ -89,6 +99,12 @@ class Mix:
             len(self.tenant_weights) in (0, self.tenants),
             f"must be as many as there are tenants, {self.tenants}",
         )
+        self._require("elastic", 0 <= self.elastic <= 1, "must be between 0 and 1")
+        for knob_name in ("elastic_gpus", "node_gpus"):
+            self._require(knob_name, getattr(self, knob_name) >= 1, "must be at least 1")
+        positive = all(0 < speed < _LARGEST for speed in self.types.values())
+        self._require("types", positive, "must be types and how fast they compute, above 0")
+        self._require("wrong_epochs", 0 <= self.wrong_epochs <= 5, "must be between 0 and 5")
         _check_shares("static + accordion + gns + pruning", self.adaptations)
         self._check_models_and_gangs()
 

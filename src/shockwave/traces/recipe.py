@@ -56,6 +56,11 @@ _KEYS: dict[str, tuple[Callable[[str], Any], str]] = {
     "models": (_model_shares, "models and shares such as LM:0.7/ResNet-18:0.3"),
     "tenants": (int, "a whole number"),
     "tenant_weights": (_weights, "one weight per tenant such as 1/2"),
+    "elastic": (float, "a share between 0 and 1"),
+    "elastic_gpus": (int, "a whole number"),
+    "types": (_model_shares, "types and how fast they compute such as T4:1/A100:4"),
+    "node_gpus": (int, "a whole number"),
+    "wrong_epochs": (float, "a standard deviation such as 0.5"),
 }
 
 

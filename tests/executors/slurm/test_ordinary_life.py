@@ -221,21 +221,26 @@ def test_what_slurm_only_believes_to_run_is_cancelled_and_counts_as_used(
     cluster: SlurmCluster, tmp_path: Path
 ) -> None:
     """The controller dies before it has written down that a job ended."""
-    commands = {"a": local.tiny(tmp_path, seconds=0.5, epochs=20)}
+    hurry = tmp_path / "hurry"
+    commands = {"a": local.tiny(tmp_path, seconds=0.5, epochs=500, hurry=hurry)}
     with harness.executor(cluster, tmp_path, commands) as executor:
         watch = harness.watch(executor)
         executor.nodes()
-        watch.launch([harness.order("a", ALL_OF_N1, epochs=20)])
+        watch.launch([harness.order("a", ALL_OF_N1, epochs=500)])
         watch.until(lambda: bool(watch.of(JobRunning)))
         (number,) = own_jobs(cluster)
         cluster.wait_until_saved()
         cluster.kill_controller()
+        watch.until(lambda: executor.away() is not None)
+        hurry.touch()  # so that the controller is back before it is told again
         watch.until(lambda: bool(watch.of(JobFinished)))
         cluster.start_controller()
         assert state_of(cluster, number) == "RUNNING"
-        watch.until(lambda: bool(watch.of(NodeOccupied)))
-        assert (watch.of(NodeOccupied)[0].node, watch.of(NodeOccupied)[0].gpus) == ("n1", 4)
-        watch.until(lambda: watch.of(NodeOccupied)[-1].gpus == 0)
+        # Newer releases may find out by themselves before our patience ends.
+        watch.until(lambda: bool(watch.of(NodeOccupied)) or not own_jobs(cluster))
+        if watch.of(NodeOccupied):
+            assert (watch.of(NodeOccupied)[0].node, watch.of(NodeOccupied)[0].gpus) == ("n1", 4)
+            watch.until(lambda: watch.of(NodeOccupied)[-1].gpus == 0)
         cluster.wait_for(lambda: not own_jobs(cluster), "the end of the phantom")
 
 

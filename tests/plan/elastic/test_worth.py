@@ -86,7 +86,7 @@ def test_prices_fall_until_a_long_job_ends_but_never_rise() -> None:
 
 def test_the_longer_a_job_waits_the_more_it_presses_and_no_more_than_so_much() -> None:
     settings = WorthSettings()
-    waiting = bidders([10.0] * 4, [-1] * 4, age=[0.0, 100.0, 200.0, 10_000.0])
+    waiting = bidders([10.0] * 4, [-1] * 4, age=[0.0, 200.0, 250.0, 10_000.0])
     kappa = pressure(waiting, np.full(4, 400.0), settings)
     assert kappa[0] == 0.0
     assert kappa[0] < kappa[1] < kappa[2] < kappa[3] == settings.fair * settings.most_boost

@@ -198,16 +198,20 @@ class RemoteExecutor(GangExecutor):
                 if known is None:
                     known = self._first_seen(name, now)
                 self._unwanted[name] = known
-                if now > known.kill_at:
+                if now >= known.kill_at:
                     logger.warning("%s is over, but %s still runs it: ending it", name, self._title)
                     self._known_to_backend(name).kill()
                     known.kill_at = now + _KILL_AGAIN_SECONDS
 
     def _first_seen(self, name: LaunchName, now: float) -> _Unwanted:
-        """A gang that has ended may take the backend a moment; one that runs may save."""
+        """A gang that has ended may take the backend a moment; one that runs may save.
+
+        One that has ended and waits to be started was put back into the queue by somebody.
+        """
         gang = self._known_to_backend(name)
         if gang.left_records():
-            return _Unwanted(now, now + _PHANTOM_SECONDS)
+            patience = 0.0 if self._look.gangs[name].waits else _PHANTOM_SECONDS
+            return _Unwanted(now, now + patience)
         if name not in self._ending:
             logger.warning("%s runs unknown, ending it", name)
         try:

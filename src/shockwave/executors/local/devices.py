@@ -90,27 +90,27 @@ def devices_of_slots(
     return named[:slots]
 
 
-def kinds_of(devices: Sequence[str]) -> list[str]:
+def types_of(devices: Sequence[str]) -> list[str]:
     """What NVIDIA's library calls each of them; empty where it does not know."""
     library = nvidia.open_library()
     gpus = [] if library is None else library.gpus()
-    return [next((gpu.kind for gpu in gpus if gpu.is_called(device)), "") for device in devices]
+    return [next((gpu.gpu_type for gpu in gpus if gpu.is_called(device)), "") for device in devices]
 
 
-def arranged(devices: Sequence[str], kinds: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """The devices in such an order that their ``kinds`` are the ``wanted`` ones.
+def arranged(devices: Sequence[str], types: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    """The devices in such an order that their ``types`` are the ``wanted`` ones.
 
-    As they are where those are not the kinds that were found, but names of somebody's own.
+    As they are where those are not the types that were found, but names of somebody's own.
 
     >>> arranged(["0", "1", "2"], ["T4", "A100", "T4"], ["A100", "T4", "T4"])
     ['1', '0', '2']
     >>> arranged(["0", "1"], ["", ""], ["A100", "T4"])
     ['0', '1']
     """
-    left = list(zip(devices, kinds, strict=True))
+    left = list(zip(devices, types, strict=True))
     found: list[str] = []
-    for kind in wanted:
-        match = next((pair for pair in left if pair[1] == kind), None)
+    for gpu_type in wanted:
+        match = next((pair for pair in left if pair[1] == gpu_type), None)
         if match is None:
             return list(devices)
         left.remove(match)

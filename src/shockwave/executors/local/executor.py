@@ -23,7 +23,7 @@ from shockwave.executors.gangs.launch import GangSettings, Start
 from shockwave.executors.gangs.shipping import ship_supervisor
 from shockwave.executors.live import Site
 from shockwave.executors.local.accounts import account_to_run_as
-from shockwave.executors.local.devices import arranged, devices_of_slots, kinds_of
+from shockwave.executors.local.devices import arranged, devices_of_slots, types_of
 from shockwave.executors.local.gangs import LocalGang, start_gang
 from shockwave.executors.local.limits import NO_LIMITS, Limits, Within, find_keeper
 from shockwave.executors.local.nvidia import Gpu, Library, open_library
@@ -78,10 +78,10 @@ class LocalExecutor(GangExecutor):
     @classmethod
     def at(cls, site: Site) -> Self:
         options = site.options_as(LocalSite)
-        kinds = [node.gpu_type for node in site.nodes for _ in range(node.gpus)]
-        devices = devices_of_slots(len(kinds), options.devices)
-        if len(set(kinds)) > 1:
-            devices = arranged(devices, kinds_of(devices), kinds)
+        types = [node.gpu_type for node in site.nodes for _ in range(node.gpus)]
+        devices = devices_of_slots(len(types), options.devices)
+        if len(set(types)) > 1:
+            devices = arranged(devices, types_of(devices), types)
         library = open_library() if options.leave_to_others else None
         made = cls(
             site.state_dir,

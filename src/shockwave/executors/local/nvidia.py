@@ -33,10 +33,10 @@ class Gpu:
         return bool(device) and self.uuid.startswith(device)
 
     @property
-    def kind(self) -> str:
+    def gpu_type(self) -> str:
         """Its name in one word, as jobs ask for it.
 
-        >>> Gpu(0, "", "NVIDIA GeForce RTX 2080 Ti", 0).kind, Gpu(0, "", "Tesla T4", 0).kind
+        >>> Gpu(0, "", "NVIDIA GeForce RTX 2080 Ti", 0).gpu_type, Gpu(0, "", "Tesla T4", 0).gpu_type
         ('RTX-2080-Ti', 'T4')
         """
         words = [word for word in self.name.split() if word not in _MAKERS]

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from shockwave.executors import options
-from shockwave.executors.local.devices import checked, devices_of_slots, kinds_of, usable_devices
+from shockwave.executors.local.devices import checked, devices_of_slots, types_of, usable_devices
 from shockwave.executors.local.limits import bytes_of
 from shockwave.model.errors import InputError
 
@@ -37,12 +37,12 @@ class LocalSite(options.SiteOptions):
     def gpus_here(self) -> int:
         return len(usable_devices(self.devices))
 
-    def kinds_of_slots(self, slots: int) -> list[str]:
+    def types_of_slots(self, slots: int) -> list[str]:
         try:
             devices = devices_of_slots(slots, self.devices)
         except InputError:  # there are too few, which the executor says when it is made
-            return super().kinds_of_slots(slots)
-        return [kind or options.UNKNOWN_KIND for kind in kinds_of(devices)]
+            return super().types_of_slots(slots)
+        return [kind or options.UNKNOWN_TYPE for kind in types_of(devices)]
 
 
 class LocalJob(options.JobOptions):

@@ -25,7 +25,7 @@ from shockwave.executors.gangs.nodes import Health
 from shockwave.executors.gangs.outcome import Ending, Outcome
 from shockwave.executors.gangs.remote import Look, RemoteExecutor
 from shockwave.executors.live import Site
-from shockwave.executors.options import UNKNOWN_KIND
+from shockwave.executors.options import UNKNOWN_TYPE
 from shockwave.executors.ray.client import RayClient
 from shockwave.executors.ray.gang import RayGang
 from shockwave.executors.ray.look import causes, look
@@ -56,7 +56,7 @@ class RayExecutor(RemoteExecutor):
         *,
         address: str | None = None,
         gpus: int = 1,
-        gpu_type: str = UNKNOWN_KIND,
+        gpu_type: str = UNKNOWN_TYPE,
         start_seconds: float = 60.0,
         request_seconds: float = 15.0,
         settings: GangSettings | None = None,
@@ -101,7 +101,7 @@ class RayExecutor(RemoteExecutor):
             site.origin_unix,
             address=site.options_as(RaySiteOptions).address,
             gpus=sum(node.gpus for node in site.nodes),
-            gpu_type=_one_kind({node.gpu_type for node in site.nodes}),
+            gpu_type=_one_type({node.gpu_type for node in site.nodes}),
             start_seconds=site.start_seconds,
             settings=GangSettings(grace_seconds=site.grace_seconds),
             clock=site.clock,
@@ -221,12 +221,12 @@ class RayExecutor(RemoteExecutor):
             self._own_head.stop() if stop_jobs else self._own_head.leave()
 
 
-def _one_kind(kinds: set[str]) -> str:
-    if len(kinds) > 1:
+def _one_type(types: set[str]) -> str:
+    if len(types) > 1:
         raise InputError(
-            "a Ray of its own is one node, which has GPUs of one kind",
+            "a Ray of its own is one node, which has GPUs of one type",
             place="slots",
-            value=", ".join(sorted(kinds)),
-            hint="Start a Ray cluster with a node for each kind, and give its --ray-address",
+            value=", ".join(sorted(types)),
+            hint="Start a Ray cluster with a node for each type, and give its --ray-address",
         )
-    return next(iter(kinds), UNKNOWN_KIND)
+    return next(iter(types), UNKNOWN_TYPE)

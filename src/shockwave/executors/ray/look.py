@@ -11,7 +11,7 @@ from typing import Any
 from shockwave.executors.gangs.launch_name import LaunchName
 from shockwave.executors.gangs.nodes import Health, SeenNode
 from shockwave.executors.gangs.remote import Look, SeenGang
-from shockwave.executors.options import UNKNOWN_KIND
+from shockwave.executors.options import UNKNOWN_TYPE
 from shockwave.executors.ray.client import RayClient
 from shockwave.model.cluster import Node
 
@@ -69,7 +69,7 @@ def _by_name(records: Sequence[dict[str, Any]]) -> dict[str, SeenNode]:
         if count[name] > 1:
             name = f"{name}-{ray_id[:6]}"
         nodes[name] = SeenNode(
-            Node(name, record["gpus"], record["gpu_type"] or UNKNOWN_KIND),
+            Node(name, record["gpus"], record["gpu_type"] or UNKNOWN_TYPE),
             record["address"],
             Health.UP if record["leaves_by"] is None else Health.WITHHELD,
             reason="" if record["leaves_by"] is None else _leaving(record["leaves_by"]),

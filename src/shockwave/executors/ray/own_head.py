@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from shockwave.executors.gangs.supervisor.rotating_log import tail
-from shockwave.executors.options import UNKNOWN_KIND
+from shockwave.executors.options import UNKNOWN_TYPE
 from shockwave.model.errors import ExecutorError
 from shockwave.protocol.environment import is_own
 from shockwave.protocol.files import read_json, write_json
@@ -30,9 +30,9 @@ _NODE_NAME = "n0"
 
 
 class OwnHead:
-    """A head with ``gpus`` GPUs of a kind that is its own and only node. ``root`` remembers it."""
+    """A head with ``gpus`` GPUs that is its own and only node. ``root`` remembers it."""
 
-    def __init__(self, root: Path, gpus: int, gpu_type: str = UNKNOWN_KIND) -> None:
+    def __init__(self, root: Path, gpus: int, gpu_type: str = UNKNOWN_TYPE) -> None:
         self._record = root / "ray-head.json"
         self._log = root / "ray-head.log"
         self._gpus = gpus
@@ -79,7 +79,7 @@ class OwnHead:
         argv = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"]
         argv += ["--node-ip-address=127.0.0.1", f"--port={address.rpartition(':')[2]}"]
         argv += [f"--num-gpus={self._gpus}", f"--node-name={_NODE_NAME}"]
-        if self._gpu_type != UNKNOWN_KIND:
+        if self._gpu_type != UNKNOWN_TYPE:
             argv += [f"--labels=ray.io/accelerator-type={self._gpu_type}"]
         argv += ["--include-dashboard=false", "--disable-usage-stats"]
         environment = {k: v for k, v in os.environ.items() if not is_own(k)}

@@ -286,8 +286,9 @@ class SlurmExecutor(RemoteExecutor):
     # Looking.
 
     def _take_look(self) -> Look:
-        if self._slurm_look is not None and self._away is not None and not self._client.answers():
-            raise BackendAway(self._away)
+        if self._away is not None and not self._client.answers():
+            first = self._slurm_look is None
+            raise BackendAway("Slurm's controller does not answer" if first else self._away)
         try:
             if self._first_come is None:
                 self._first_come = self._client.first_come_first_served()

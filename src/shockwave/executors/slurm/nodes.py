@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from shockwave.executors.gangs.nodes import Health, SeenNode
-from shockwave.executors.options import UNKNOWN_KIND
+from shockwave.executors.options import UNKNOWN_TYPE
 from shockwave.executors.slurm.fields import value_of
 from shockwave.executors.slurm.jobs import gpus_in
 from shockwave.model.cluster import Node
@@ -27,7 +27,7 @@ class SlurmNode:
     address: str
     state: str
     gpus: int
-    gpu_type: str  # a node with several is of a kind of its own: a100+1g.10gb
+    gpu_type: str  # a node with several is of a type of its own: a100+1g.10gb
     gpus_used: int  # by anybody
     partitions: frozenset[str]
     features: frozenset[str]
@@ -48,9 +48,9 @@ class SlurmNode:
             return Health.UNCLEAR
         return Health.UP
 
-    def has(self, kind: str) -> bool:
-        """Whether some of its GPUs are of this kind."""
-        return kind in self.gpu_type.split("+")
+    def has(self, gpu_type: str) -> bool:
+        """Whether some of its GPUs are of this type."""
+        return gpu_type in self.gpu_type.split("+")
 
     def blocked_gpus(self, cpus_per_gpu: int, mb_per_gpu: int) -> int:
         """GPUs that nobody holds and nobody can have: processors or memory for them are gone."""
@@ -81,7 +81,7 @@ def _node(line: str) -> SlurmNode:
         address=value_of(line, "NodeAddr") or name,
         state=value_of(line, "State"),
         gpus=gpus_in(gpus),
-        gpu_type="+".join(dict.fromkeys(_TYPE.findall(gpus))) or UNKNOWN_KIND,
+        gpu_type="+".join(dict.fromkeys(_TYPE.findall(gpus))) or UNKNOWN_TYPE,
         gpus_used=gpus_in(value_of(line, "GresUsed")),
         partitions=frozenset(value_of(line, "Partitions").split(",")) - {""},
         features=frozenset(value_of(line, "AvailableFeatures").split(",")) - {""},

@@ -24,13 +24,16 @@ class Interval:
     high: float
 
     @staticmethod
-    def of(values: Floats) -> Interval | None:
-        """Over samples: where a further sample would lie. None where there is no value."""
+    def of(values: Floats, margin: float = 0.0) -> Interval | None:
+        """Over samples: what four in five lie between, and a ``margin`` at either end.
+
+        None where there is no value.
+        """
         known = values[~np.isnan(values)]
         if not len(known):
             return None
-        low, middle, high = np.quantile(known, (TAIL, 0.5, 1.0 - TAIL), method="weibull")
-        return Interval(float(low), float(middle), float(high))
+        low, middle, high = np.quantile(known, (TAIL, 0.5, 1.0 - TAIL))
+        return Interval(float(low) - margin, float(middle), float(high) + margin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,13 +177,14 @@ def _effect(
         or later.low > _SAME_SECONDS
         or later.high < -_SAME_SECONDS
     )
+    half = round_seconds / 2  # nobody knows it more exactly than that
     return Effect(
         job,
         is_new,
-        Interval.of(times(before, "start")),
-        Interval.of(times(after, "start")),
-        Interval.of(finish_before),
-        Interval.of(finish_after),
+        Interval.of(times(before, "start"), half),
+        Interval.of(times(after, "start"), half),
+        Interval.of(finish_before, half),
+        Interval.of(finish_after, half),
         later,
         is_new or moved,
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from shockwave.engine.state import SchedulerState
 from shockwave.measure.whatif.answer import Answer, answer
@@ -12,6 +13,7 @@ from shockwave.measure.whatif.changes import Change, ExtraJob, check
 from shockwave.measure.whatif.draws import draw
 from shockwave.measure.whatif.roll import OutOfTime, Present, Rolled, roll
 from shockwave.model.errors import InputError, ShockwaveError
+from shockwave.policies.base import Policy
 
 FEWEST_SAMPLES = 5  # with fewer there is no interval worth the name
 
@@ -34,13 +36,16 @@ def ask(
     *,
     limits: Limits | None = None,
     now: float | None = None,
+    policies: Mapping[str, Policy] = MappingProxyType({}),
     seed: int = 0,
     timer: Callable[[], float] = time.monotonic,
 ) -> Answer:
     """Before and after of the changes, from this state on. The state itself is not changed.
 
-    ``now`` is the present if that is later than the last event. Raises :class:`InputError` for
-    changes that cannot be, and :class:`TooSlowError` where the limit leaves too few samples.
+    ``now`` is the present if that is later than the last event, ``policies`` those by name that
+    have seen the past (:func:`~shockwave.measure.whatif.memory.recall`). Raises
+    :class:`InputError` for changes that cannot be, and :class:`TooSlowError` where the limit
+    leaves too few samples.
     """
     limits = limits or Limits()
     if state.run is None:
@@ -57,7 +62,14 @@ def ask(
     for future in futures:
         try:
             pair = [
-                roll(present, future, changes, apply=apply, is_late=lambda: timer() > until)
+                roll(
+                    present,
+                    future,
+                    changes,
+                    apply=apply,
+                    policies=policies,
+                    is_late=lambda: timer() > until,
+                )
                 for apply in (False, True)
             ]
         except OutOfTime:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -30,12 +32,13 @@ from shockwave.model.events import (
     Starts,
 )
 from shockwave.model.job import TraceJob
-from shockwave.policies import registry as policies
+from shockwave.policies import registry
+from shockwave.policies.base import Policy
 from shockwave.predict import registry as predictors
 
 _LONGEST_RESTART = 0.9  # of a round; with more no job would make progress
-_COARSER_EVERY = 16  # decisions; then rounds are twice as long, up to ...
-_COARSEST = 16  # ... so many times
+_COARSER_EVERY = 48  # decisions; then rounds are twice as long, up to ...
+_COARSEST = 4  # ... so many times
 
 
 @dataclass(frozen=True)
@@ -83,18 +86,20 @@ def roll(
     changes: Sequence[Change],
     *,
     apply: bool,
+    policies: Mapping[str, Policy] = MappingProxyType({}),
     is_late: Callable[[], bool] = lambda: False,
 ) -> Rolled:
     """The future without the changes, or with them if they ``apply``.
 
     Extra jobs have their numbers either way, so that all that goes by a job's number is the
-    same before and after. Raises :class:`OutOfTime` when ``is_late`` says so.
+    same before and after. ``policies`` that have seen the past go on from it. Raises
+    :class:`OutOfTime` when ``is_late`` says so.
     """
     state = present.state()
     assert state.run is not None  # a journal begins with it
     journal = MemoryJournal()
     log = Log(state, journal)
-    now = present.now
+    now, told_until = present.now, state.time  # running jobs go on from when they last reported
     extra = [change.spec for change in changes if isinstance(change, ExtraJob)]
     if apply:
         log.emit(*events_now(changes, state, now))
@@ -105,7 +110,11 @@ def roll(
               for j in future.coming]  # fmt: skip
     settings = state.run
     other = next((c.policy for c in changes if isinstance(c, OtherPolicy) and apply), None)
-    policy = policies.create(other or settings.policy, seed=settings.seed)
+    name = other or settings.policy
+    if name in policies:
+        policy = deepcopy(policies[name])
+    else:
+        policy = registry.create(name, seed=settings.seed)
     loop = RoundLoop(
         policy=policy,
         predictor=predictors.create(_predictor(settings.predictor, policy.predictor, other)),
@@ -114,7 +123,7 @@ def roll(
             _restart_seconds(state),
             [*_occupied(state, now), *(later(changes, now) if apply else ())],
             whole_epochs=settings.started_unix is not None,
-            now=state.time,
+            now=told_until,
             handles=state.table.submitted + len(coming),
         ),
         feed=TraceFeed(coming),

@@ -46,7 +46,7 @@ def floored_log(fraction: Floats, floor: float = PROGRESS_FLOOR) -> Floats:
 
 
 def productive_seconds(
-    window: int, round_seconds: float, restart_seconds: float, running: Bools
+    window: int, round_seconds: float, restart_seconds: float | Floats, running: Bools
 ) -> Floats:
     """[job, window + 1] seconds of progress in ``y`` rounds.
 

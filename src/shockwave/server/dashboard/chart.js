@@ -115,7 +115,7 @@ export function overTime({ label, begin, end, areas, ceiling, text, most, high =
   const at = canvas({
     wide, high,
     x: { low: begin, high: end, ticks: timeTicks(begin, end, wide / 90), text: (unix) => tickMoment(unix, end - begin) },
-    y: { low: 0, high: tallest * 1.04, ticks: roundTicks(0, tallest, high < 130 ? 2 : 4), text },
+    y: { low: 0, high: tallest * 1.04, ticks: roundTicks(0, tallest, high < 130 ? 3 : 4), text },
   });
   const parts = areas[0].values.length;
   const time = (part) => begin + ((end - begin) * part) / parts;

@@ -30,6 +30,13 @@ export const h = (name, attributes, ...children) => build(document.createElement
 /** An element of SVG. */
 export const s = (name, attributes, ...children) => build(document.createElementNS(SVG, name), attributes, children);
 
+/** Stands for the element of that key as it is there: nothing about it has changed. */
+export function same(name, key) {
+  const made = h(name, { key });
+  made.isSame = true;
+  return made;
+}
+
 /** Makes the children of an element be these. */
 export function show(parent, ...children) {
   const wanted = document.createDocumentFragment();
@@ -65,8 +72,9 @@ function morph(old, next) {
     if (old.nodeValue !== next.nodeValue) old.nodeValue = next.nodeValue;
     return;
   }
-  if (old.hasAttribute("data-keep")) return; // looks after itself
+  if (next.isSame) return;
   const typing = old === document.activeElement;
+  const restated = stated(old) !== stated(next);
   for (const { name } of [...old.attributes]) {
     const own = name === "open" && (old.nodeName === "DETAILS" || old.nodeName === "DIALOG");
     if (name !== "style" && !own && !next.hasAttribute(name)) old.removeAttribute(name);
@@ -78,8 +86,13 @@ function morph(old, next) {
   }
   for (const name of HANDLERS) if (old[name] !== next[name]) old[name] = next[name];
   morphChildren(old, [...next.childNodes]);
-  if ("value" in next && !typing && old.nodeName !== "LI" && old.value !== next.value) old.value = next.value;
-  if ("checked" in next && old.checked !== next.checked) old.checked = next.checked;
+  if (restated && !typing) old.value = next.value;
+}
+
+/** What a page says that a field holds; what people typed meanwhile stays until it says otherwise. */
+function stated(field) {
+  if (field.nodeName === "SELECT") return field.querySelector("option[selected]")?.value;
+  return field.nodeName === "INPUT" ? field.getAttribute("value") : undefined;
 }
 
 /** Says something to those who do not look. */

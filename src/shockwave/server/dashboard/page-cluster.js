@@ -2,7 +2,7 @@
 
 import { ask } from "./api.js";
 import { keys, overTime } from "./chart.js";
-import { h, hideTip, say, showTip } from "./dom.js";
+import { h, hideTip, same, say, showTip } from "./dom.js";
 import { count, duration, figure, one, percent } from "./format.js";
 import { button, colours, day, facts, heading, jobName, me, section, stateOf, waitingFor } from "./parts.js";
 import { present } from "./present.js";
@@ -19,6 +19,7 @@ function holders() {
 }
 
 export function clusterPage(_, refresh) {
+  const drawn = new Map(); // node → what its card shows
   return {
     title: "Cluster",
     render() {
@@ -38,7 +39,7 @@ export function clusterPage(_, refresh) {
           ...(present.round ? [[count(present.round.round), "round"]] : []),
         ]),
         lastDay(refresh, gpus),
-        types(nodes, refresh),
+        types(nodes, drawn, refresh),
       ];
     },
   };
@@ -65,7 +66,7 @@ function lastDay(refresh, gpus) {
     }));
 }
 
-function types(nodes, refresh) {
+function types(nodes, drawn, refresh) {
   const byType = Map.groupBy(nodes, (node) => node.gpu_type || "gpu");
   const held = holders();
   const running = [...held.values()].flatMap((slots) => [...slots.values()]);
@@ -81,7 +82,13 @@ function types(nodes, refresh) {
     return section(`type-${type}`, type === "gpu" ? "GPUs" : type,
       `${one(some.length, "node")}, ${busy} of ${one(total, "GPU")} busy. A field is a GPU, coloured by ${what}; the fields of a gang are joined. Rest on one to see its job, or follow it.`,
       names.length > 0 && keys([...names.slice(0, 8).map((name) => [colour(name), name || "nobody"]), ...(names.length > 8 ? [["m8", `${names.length - 8} others`]] : [])]),
-      h("div", { class: `nodes${dense ? " dense" : ""}` }, some.map((node) => nodeCard(node, held.get(node.id), (job) => colour(of(job)), dense, refresh))));
+      h("div", { class: `nodes${dense ? " dense" : ""}` }, some.map((node) => {
+        const slots = held.get(node.id);
+        const shows = JSON.stringify([node, [...slots].map(([slot, job]) => [slot, job.id, job.name, colour(of(job))]), dense]);
+        if (drawn.get(node.id) === shows) return same("article", node.id);
+        drawn.set(node.id, shows);
+        return nodeCard(node, slots, (job) => colour(of(job)), dense, refresh);
+      })));
   });
 }
 
@@ -99,7 +106,7 @@ function nodeCard(node, slots, colour, dense, refresh) {
       const name = dense ? "" : job.name && job.name !== job.id ? job.name : job.owner || job.id;
       cells.push(h("li", { class: joined ? "joined" : null },
         h("a", {
-          class: `gpu held ${colour(job)}`, href: `/jobs/${job.id}`, onpointermove: (event) => tellJob(event, job), onpointerleave: hideTip,
+          class: `gpu held ${colour(job)}`, href: `/jobs/${job.id}`, onpointermove: (event) => tellJob(event, present.jobs.get(job.id) ?? job), onpointerleave: hideTip,
           "aria-label": `GPU ${slot}: ${jobName(job)}${job.owner ? ` of ${job.owner}` : ""}`,
         }, name && !joined ? h("span", { style: { "--span": span } }, name) : null)));
       continue;

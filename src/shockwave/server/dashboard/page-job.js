@@ -2,22 +2,24 @@
 
 import { ask, follow, get } from "./api.js";
 import { canvas, keys, lasting, plot, pointed, roundTicks, timeTicks, width } from "./chart.js";
-import { h, say } from "./dom.js";
+import { h, same, say } from "./dom.js";
 import { count, duration, exactMoment, figure, fromNow, moment, one, percent, tickMoment } from "./format.js";
 import { DEFINITIONS, UNFAIR_ABOVE, button, facts, fairnessOf, heading, isOwn, jobName, progress, section, stateBadge, stateOf } from "./parts.js";
 import { present } from "./present.js";
+import { whatIf } from "./whatif.js";
 
 const LONGEST_LOG = 200_000; // characters that are shown
 const OVER = ["finished", "failed", "cancelled"];
 const ENDS = {
   preempted: ["p4", "stopped for others"], crashed: ["p5", "crashed"], killed: ["p5", "killed by somebody"], "node-lost": ["p5", "its node was lost"],
-  "not-started": ["p6", "could not be started"], moved: ["p0", "moved"], finished: ["p2", "finished"], failed: ["p5", "failed"], cancelled: ["p6", "cancelled"], "": ["p0", "runs"],
+  "not-started": ["p6", "could not be started"], moved: ["p0", "moved"], resized: ["p3", "went on with other GPUs"], finished: ["p2", "finished"], failed: ["p5", "failed"], cancelled: ["p6", "cancelled"], "": ["p0", "runs"],
 };
 
 export function jobPage(address, refresh) {
   const id = address.params[0];
   const own = { record: null, story: null, metrics: null, problem: "", said: "", at: 0, seen: null };
   const log = logPane(id);
+  const askWhatIf = whatIf(refresh, id);
   let closed = false;
 
   async function read() {
@@ -62,7 +64,8 @@ export function jobPage(address, refresh) {
         own.story && storySection(job, own.story),
         own.story && speedSection(own.story),
         own.metrics && metricsSection(own.metrics),
-        isOwn(job) && h("section", { key: "output", id: "output" }, h("h2", null, "Output"), log.element),
+        !over && askWhatIf(),
+        isOwn(job) && h("section", { key: "output", id: "output" }, h("h2", null, "Output"), log.element.isConnected ? same("div", "log") : log.element),
       ];
     },
   };
@@ -191,7 +194,7 @@ function speedSection(story) {
     at.line("line p1", ahead.map((each) => [each.epoch, each.middle]));
   }
   at.line("line p0", speeds.map((each) => [each.epoch, Math.min(each.seconds, high)]));
-  for (const regime of regimes.filter((each) => each.epoch > 0)) {
+  for (const regime of regimes.filter((each) => each.epoch > 0 && each.epoch <= last)) {
     at.path("guide", `M${at.x(regime.epoch)},${at.top}V${at.bottom}`);
     at.text(String(regime.configuration), at.x(regime.epoch) + 4, at.top + 10);
   }
@@ -226,12 +229,14 @@ function logPane(id) {
   let stop = null;
   let text = "";
   let asked = false;
+  let atEnd = true;
   const draw = () => {
     if (asked) return;
     asked = true;
     setTimeout(() => {
       asked = false;
-      const atEnd = pre.scrollTop + pre.clientHeight >= pre.scrollHeight - 24;
+      if (!pre.clientHeight) { draw(); return; } // not to be seen yet
+      if (pre.textContent) atEnd = pre.scrollTop + pre.clientHeight >= pre.scrollHeight - 24;
       pre.textContent = text;
       if (atEnd) pre.scrollTop = pre.scrollHeight;
     }, 150);
@@ -257,7 +262,7 @@ function logPane(id) {
     else { pause.textContent = "Pause"; run(); }
   });
   rank.onchange = () => { stop?.abort(); pause.textContent = "Pause"; run(); };
-  const element = h("div", { "data-keep": true, key: "log" },
+  const element = h("div", { key: "log" },
     h("div", { class: "actions" }, h("label", { class: "field inline" }, h("span", null, "rank"), rank), pause, note), pre);
-  return { element, begin() { if (!stop && !note.textContent) run(); }, end() { stop?.abort(); stop = null; } };
+  return { element, begin() { if (!stop && !note.textContent) run(); }, end() { stop?.abort(); stop = null; asked = true; } };
 }

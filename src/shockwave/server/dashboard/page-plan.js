@@ -6,6 +6,7 @@ import { h, s } from "./dom.js";
 import { count, duration, exactMoment, figure, fromNow, moment, one, tickMoment } from "./format.js";
 import { button, colours, facts, heading, jobName, section } from "./parts.js";
 import { present } from "./present.js";
+import { whatIf } from "./whatif.js";
 
 const ROWS = 40;
 const ROUNDS = 400;
@@ -13,6 +14,7 @@ const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.le
 
 export function planPage(address, refresh) {
   const own = { futures: null, rounds: [], round: null, problem: "", reading: false };
+  const askWhatIf = whatIf(refresh);
 
   async function read(round) {
     own.reading = true;
@@ -41,17 +43,29 @@ export function planPage(address, refresh) {
         own.problem && h("p", { class: "problem" }, own.problem),
         own.futures && futuresSection(own.futures, most, address),
         own.rounds.length > 0 && priceSection(own.rounds),
+        askWhatIf(),
         !own.futures && !own.problem && h("p", { class: "caption" }, "Asking …"),
       ];
     },
   };
 }
 
-function futuresSection(futures, most, address) {
-  const caption = "A row is a job. Each sampled future adds a pale bar from its start to its finish, so dark is where most futures agree, and pale ends are doubt. Jobs may be stopped in between.";
+/** Of a policy that tells when it expects what, but no futures: early, expected and late. */
+function expected() {
+  const jobs = [...present.jobs.values()].filter((job) => job.why.finish != null).map(({ id, gpus, state, why }) => {
+    const starts = state === "running" ? [0, 0, 0] : [why.start_low ?? why.expected_start ?? 0, why.expected_start ?? 0, why.start_high ?? why.expected_start ?? 0];
+    return { id, gpus, starts, finishes: [why.finish_low ?? why.finish, why.finish, why.finish_high ?? why.finish] };
+  });
+  jobs.sort((a, b) => a.starts[1] - b.starts[1] || a.finishes[1] - b.finishes[1]);
+  return { now: jobs.length ? present.round?.time ?? null : null, jobs, left_out: 0 };
+}
+
+function futuresSection(told, most, address) {
+  const futures = told.now === null ? expected() : told;
+  const caption = told.now === null ? "A row is a job, from its start to its finish, as the policy expects them: a bar each for early, expected and late, so that pale ends are doubt." : "A row is a job. Each sampled future adds a pale bar from its start to its finish, so dark is where most futures agree, and pale ends are doubt. Jobs may be stopped in between.";
   const jobs = futures.jobs.filter((job) => present.jobs.has(job.id));
   if (futures.now === null || !jobs.length) {
-    return section("futures", "Who runs when", "", h("p", null, futures.now === null ? "The policy in force does not sample futures, or has not decided yet: its choice for this round is on the page of the queue." : "No jobs are waiting or running."));
+    return section("futures", "Who runs when", "", h("p", null, futures.now === null ? "The policy in force does not say when it expects jobs to start and finish, or has not decided yet: its choice for this round is on the page of the queue." : "No jobs are waiting or running."));
   }
   const shown = jobs.slice(0, most);
   const now = futures.now;
@@ -86,14 +100,13 @@ function futuresSection(futures, most, address) {
       rows: [[colour(job.tenant), `runs ${unix - now < 60 ? "now" : `at ${moment(unix)}`} in`, `${sure} of ${future.starts.length} futures`], ["", "starts", fromNow(median(future.starts))], ["", "finishes", fromNow(median(future.finishes))], ["", one(future.gpus, "GPU"), job.owner]],
     };
   });
-  const svg = at.svg(`When ${one(shown.length, "job")} start and finish in ${future_count(futures)} sampled futures`, handlers);
+  const svg = at.svg(`When ${one(shown.length, "job")} start and finish in ${jobs[0].starts.length} futures`, handlers);
   svg.setAttribute("role", "group");
   const total = futures.jobs.length + futures.left_out;
   return section("futures", "Who runs when", caption, tenants.length > 1 && keys(tenants.map((name) => [colour(name), name])), svg,
     h("div", { class: "turn" }, h("span", null, `${count(shown.length)} of ${one(total, "job")}, those that start soonest.`),
       shown.length < jobs.length && button("Show more", () => address.set({ rows: most + ROWS }))));
 }
-const future_count = (futures) => futures.jobs[0]?.starts.length ?? 0;
 
 function priceSection(rounds) {
   const priced = rounds.filter((round) => round.price !== null);

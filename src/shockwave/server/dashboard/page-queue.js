@@ -1,11 +1,12 @@
 // All jobs that are not over: sorted and filtered by what the address says.
 
-import { h } from "./dom.js";
+import { h, same } from "./dom.js";
 import { count, duration, fromNow, moment, one } from "./format.js";
 import { button, fairnessOf, facts, heading, isOwn, jobLink, me, progress, stateBadge, stateOf } from "./parts.js";
 import { present } from "./present.js";
 
-const PAGE = 100;
+const PAGE = 50;
+const FRESH_SECONDS = 10; // how long "in 5 m" is shown as it is
 const later = (value) => (value === null || value === undefined ? Infinity : value);
 const COLUMNS = {
   job: ["job", (job) => (job.name || job.id).toLowerCase()],
@@ -26,6 +27,17 @@ const STATES = ["running", "starting", "waiting", "held"];
 export function queuePage(address, refresh) {
   const query = address.query;
   const set = (changes) => address.set({ page: null, ...changes });
+  let drawn = new Map(); // id → [job, when]: the rows that are there
+  const rows = (jobs, now) => {
+    const before = drawn;
+    drawn = new Map();
+    return jobs.map((job) => {
+      const known = before.get(job.id);
+      const fresh = known && known[0] === job && now - known[1] < FRESH_SECONDS;
+      drawn.set(job.id, fresh ? known : [job, now]);
+      return fresh ? same("tr", job.id) : row(job, now);
+    });
+  };
   const fits = (job) =>
     ["owner", "tenant", "group"].every((name) => !query.has(name) || (job[name] ?? "") === query.get(name)) &&
     (!query.has("state") || query.getAll("state").includes(stateOf(job))) &&
@@ -57,7 +69,7 @@ export function queuePage(address, refresh) {
             h("table", { class: "jobs" },
               h("caption", { class: "unseen" }, `Jobs that are not over, ${one(found.length, "job")}`),
               h("thead", null, h("tr", null, Object.entries(COLUMNS).map(([name, [words]]) => head(name, words, sort, down, set)))),
-              h("tbody", null, shown.map((job) => row(job, now))))),
+              h("tbody", null, rows(shown, now)))),
           !found.length && h("p", { class: "caption" }, all.length ? "No job is like that." : "No jobs wait or run."),
           pages > 1 && h("nav", { class: "turn", "aria-label": "Parts of the list" },
             button("Before", () => address.set({ page: page - 1 }), { disabled: page <= 1 }),
@@ -81,7 +93,7 @@ function filters(query, set, jobs) {
     const known = choices(name).filter(Boolean);
     return h("label", { class: "field" }, h("span", null, words),
       h("select", { key: name, onchange: (event) => set({ [name]: event.target.value || null }) },
-        h("option", { value: "" }, "all"), known.map((each) => h("option", { value: each, selected: query.get(name) === each }, each))));
+        h("option", { value: "", selected: !query.get(name) }, "all"), known.map((each) => h("option", { value: each, selected: query.get(name) === each }, each))));
   };
   const states = query.getAll("state");
   const toggle = (state) => set({ state: states.includes(state) ? states.filter((each) => each !== state) : [...states, state] });

@@ -1,0 +1,116 @@
+"""How generated jobs scale over types and numbers of GPUs: compute, and two kinds of exchange.
+
+A job keeps its global batch ``B`` whatever it runs on. On ``g`` GPUs of a type that computes ``v``
+times as fast, a step takes ::
+
+    parts * overhead / v  +  B / g * sample_seconds * s / v  +  allreduce(g)
+    allreduce(g) = 2 * (g - 1) / g * parameter_bytes * s / bandwidth(g)  +  2 * (g - 1) * latency
+
+``parts`` is into how many pieces a GPU's share of the batch has to be cut to fit its memory, ``s``
+the fraction of the model that is left after pruning. Within a node the bandwidth is that of
+:mod:`shockwave.traces.profiles`; a gang on several nodes exchanges over the network, which is
+slower. So speed grows with the GPUs, ever less, and drops where a gang first leaves its node. On
+the request, on a type with ``v = 1`` and on one node, all is as for jobs without a choice.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from shockwave.model.job import Adaptation, TraceJob, timeline
+from shockwave.model.options import counts_between
+from shockwave.model.speeds import Speeds
+from shockwave.traces.mix import Mix
+from shockwave.traces.profiles import (
+    HOP_LATENCY_SECONDS,
+    LINK_BYTES_PER_SECOND,
+    PROFILES,
+    ModelProfile,
+)
+
+NETWORK_BYTES_PER_SECOND = 3e9
+_ONE_TYPE = "gpu"
+
+
+def with_options(jobs: list[TraceJob], mix: Mix) -> list[TraceJob]:
+    """The jobs of a mix with what they can run on: some elastic, on one or several types.
+
+    Which jobs are elastic, and how well each model suits each type, is drawn apart from
+    everything else, so that the jobs are otherwise those of the same mix without options.
+    """
+    if mix.elastic == 0 and not mix.types:
+        return jobs
+    rng = np.random.Generator(np.random.PCG64([mix.seed, 1]))
+    types = mix.types or {_ONE_TYPE: 1.0}
+    suits = {
+        (model, gpu_type): speed * (0.75 + 0.5 * float(rng.random())) if mix.types else speed
+        for model in PROFILES
+        for gpu_type, speed in types.items()
+    }
+    made = []
+    for job in jobs:
+        elastic = float(rng.random()) < mix.elastic
+        counts = counts_between(1, max(mix.elastic_gpus, job.spec.gpus)) if elastic else ()
+        if not counts and not mix.types:
+            made.append(job)
+            continue
+        by_type = {
+            gpu_type: {
+                gpus: _epoch_seconds(job, gpus, suits[job.spec.model, gpu_type], mix.node_gpus)
+                for gpus in sorted({job.spec.gpus, *counts})
+            }
+            for gpu_type in types
+        }
+        speeds = Speeds(by_type)
+        named = tuple(mix.types)
+        spec = replace(
+            job.spec,
+            gpu_counts=counts,
+            gpu_types=named,
+            epoch_seconds=(math.nan,) * len(job.spec.configurations),
+        )
+        times = speeds.epoch_seconds(next(iter(types)), spec.gpus)
+        made.append(replace(job, spec=spec, regimes=timeline(job.regimes, times), speeds=speeds))
+    return made
+
+
+def _epoch_seconds(job: TraceJob, gpus: int, speed: float, node_gpus: int) -> tuple[float, ...]:
+    """[epoch] seconds of the whole job with one option."""
+    profile = PROFILES[job.spec.model]
+    found: list[float] = []
+    for regime in job.regimes:
+        pruned = job.spec.adaptation is Adaptation.PRUNING
+        size = regime.configuration / 100 if pruned else 1.0
+        batch = _batch_of(job, profile, size) if pruned else regime.configuration
+        seconds = _seconds(profile, batch * job.spec.gpus, gpus, speed, node_gpus, size)
+        found += [seconds] * regime.epochs
+    return tuple(found)
+
+
+def _batch_of(job: TraceJob, profile: ModelProfile, size: float) -> int:
+    """The batch size of a pruned job, which names its sizes of the model instead."""
+    seconds = dict(zip(job.spec.configurations, job.spec.epoch_seconds, strict=True))
+    truth = seconds[round(size * 100)]
+    return min(
+        profile.batch_sizes,
+        key=lambda batch: abs(profile.epoch_seconds(batch, job.spec.gpus, size) - truth),
+    )
+
+
+def _seconds(
+    profile: ModelProfile, batch: int, gpus: int, speed: float, node_gpus: int, size: float
+) -> float:
+    steps = math.ceil(profile.samples / batch)
+    parts = max(math.ceil(batch / gpus / profile.batch_sizes[-1]), 1)
+    compute = (
+        parts * profile.step_overhead_seconds + batch / gpus * profile.sample_seconds * size
+    ) / speed
+    bandwidth = LINK_BYTES_PER_SECOND if gpus <= node_gpus else NETWORK_BYTES_PER_SECOND
+    exchange = (
+        2 * (gpus - 1) / gpus * 4 * profile.parameters * size / bandwidth
+        + 2 * (gpus - 1) * HOP_LATENCY_SECONDS
+    )
+    return round(steps * (compute + exchange), 4)
