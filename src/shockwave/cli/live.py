@@ -15,6 +15,7 @@ from shockwave.cli.run import run
 from shockwave.cli.shell import attach, shell
 from shockwave.cli.submit import JobCommand, LikeSubmitCommand, submit
 from shockwave.cli.sweep import sweep
+from shockwave.cli.tenants import tenants
 from shockwave.cli.wait import wait
 from shockwave.cli.what_if import what_if
 
@@ -30,7 +31,7 @@ def register(app: typer.Typer) -> None:
     app.command("what-if", cls=LikeSubmitCommand)(what_if)
     app.command("set")(set_)
     app.command("open")(open_)
-    looks = (queue, status, why, logs, metrics, wait, attach, nodes)
+    looks = (queue, status, why, logs, metrics, wait, attach, nodes, tenants)
     for command in (*looks, cancel, hold, release, requeue, drain):
         app.command()(command)
 

@@ -28,8 +28,10 @@ from shockwave.model.events import (
     NodeDrained,
     NodeResumed,
     Request,
+    TenantChanged,
 )
 from shockwave.model.job import JobSpec
+from shockwave.model.tenants import Tenant, check_tenant
 from shockwave.protocol.files import open_to_append
 from shockwave.server.addresses import MAILTO
 from shockwave.server.batches import Batch, BatchRecord, Planned, planned
@@ -46,6 +48,8 @@ from shockwave.server.records import (
     Outcome,
     State,
     Submission,
+    TenantChanges,
+    TenantRecord,
 )
 from shockwave.server.requests import (
     Action,
@@ -108,6 +112,7 @@ class Desk(Lookout):
     ) -> None:
         """Speak to this log, look at this board and ask this executor from now on."""
         self._log, self._board, self._check = log, board, check
+        self._promised: dict[str, Tenant] = {}  # changes that the state may not have yet
         with board.projection() as projection:
             self._numbers = itertools.count(projection.submitted + 1)
 
@@ -336,6 +341,40 @@ class Desk(Lookout):
         kind = NodeResumed if resume else NodeDrained
         self._request(lambda: [kind(self._clock.now(), node, by)])
         return next(record for record in self.nodes() if record.id == node)
+
+    def tenants(self) -> list[TenantRecord]:
+        accounts = self._log.state.accounts  # what it holds is replaced, never changed
+        declared = accounts.tenants | self._promised
+        if not declared:
+            return super().tenants()
+        standings, balances = accounts.standings, accounts.balances
+        return [
+            record.model_copy(
+                update={
+                    "weight": tenant.weight,
+                    "guaranteed": tenant.guaranteed,
+                    "most": tenant.most,
+                    "due_gpus": standing.share.due if standing is not None else 0.0,
+                    "carry_over_gpu_hours": carried.carry_over / 3600.0 if carried else 0.0,
+                }
+            )
+            for record in super().tenants()
+            for tenant in (declared.get(record.tenant) or Tenant(record.tenant),)
+            for standing in (standings.get(record.tenant),)
+            for carried in (balances.get(record.tenant),)
+        ]
+
+    def change_tenant(self, name: str, changes: TenantChanges, by: str = "") -> None:
+        """From the next round on. Raises :class:`InputError` for what makes no sense."""
+        said = changes.model_dump(include=changes.model_fields_set)
+
+        def make() -> list[Request]:
+            known = self._log.state.accounts.tenants | self._promised
+            after = check_tenant(replace(known.get(name) or Tenant(name), **said))
+            self._promised[name] = after
+            return [TenantChanged(self._clock.now(), after, by)]
+
+        self._request(make)
 
     def report(self, job: str, generation: int, reports: Sequence[dict[str, Any]]) -> None:
         """Kept where the job itself would have written it, and read from there."""

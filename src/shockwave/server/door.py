@@ -21,6 +21,7 @@ from shockwave.server.records import (
     Source,
     State,
     Submission,
+    TenantChanges,
     TenantRecord,
     Totals,
 )
@@ -173,6 +174,9 @@ class SchedulerDoor(ABC):
 
     @abstractmethod
     def tenants(self) -> list[TenantRecord]: ...
+
+    @abstractmethod
+    def change_tenant(self, name: str, changes: TenantChanges, by: str = "") -> None: ...
 
     @abstractmethod
     def totals(self) -> Totals: ...

@@ -309,6 +309,23 @@ class TenantRecord(_Record):
     finished: int
     gpus_busy: int
     gpu_seconds: float
+    guaranteed: int = 0
+    most: int | None = None
+    due_gpus: float | None = None  # now; None where nobody declared any tenants
+    carry_over_gpu_hours: float | None = None
+
+
+class TenantChanges(BaseModel):
+    """What an operator changes of a tenant; what is left out stays."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    weight: float = Field(1.0, gt=0, le=1e6)
+    guaranteed: int = Field(0, ge=0, le=1_000_000)
+    most: int | None = Field(None, ge=0, le=1_000_000)
+    carry_over_hours: float = Field(24.0, ge=0, le=1e6)
+    half_life_hours: float = Field(168.0, gt=0, le=1e6)
+    by_person: bool = False
 
 
 class Totals(_Record):

@@ -196,10 +196,11 @@ class Recovery:
             log.emit(wanted)
 
     def _declare_tenants(self, log: Log) -> None:
-        """As the configuration has them, where that differs from what holds."""
+        """As the configuration has them, but for those that an operator has changed since."""
         for name, said in self._config.tenants.items():
             tenant = Tenant(name, **said.model_dump(exclude={"users"}))
-            if log.state.accounts.tenants.get(name) != tenant:
+            accounts = log.state.accounts
+            if accounts.tenants.get(name) != tenant and not accounts.said_by.get(name):
                 log.emit(TenantChanged(self._clock.now(), tenant))
 
 

@@ -12,7 +12,7 @@ from shockwave.server.door import SchedulerDoor
 from shockwave.server.event_stream import stream_events
 from shockwave.server.pages import Me, NodeList, RoundPage, TenantList
 from shockwave.server.problems import ProblemError, responses
-from shockwave.server.records import NodeRecord, PlanRecord
+from shockwave.server.records import NodeRecord, PlanRecord, TenantChanges
 from shockwave.server.redaction import public_event
 from shockwave.server.routes_jobs import API, MAX_PAGE, Scheduler, document
 from shockwave.server.routes_session import me_of
@@ -29,6 +29,10 @@ _SENT_EVENT = {
 }
 router = APIRouter(prefix=API, tags=["cluster"], dependencies=[Depends(person)])
 
+TenantName = Annotated[
+    str,
+    Path(description="Its name.", max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$"),
+]
 NodeId = Annotated[
     str,
     Path(description="The node's id.", max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]*$"),
@@ -126,6 +130,22 @@ def list_tenants(door: Scheduler, who: Who) -> Response:
         own = who.people.tenant_of(someone)
         tenants = [tenant for tenant in tenants if tenant.tenant == own]
     return document(TenantList.model_construct(items=tenants))
+
+
+@router.patch(
+    "/tenants/{tenant}",
+    operation_id="changeTenant",
+    summary="Change what a tenant was promised",
+    dependencies=[Depends(operator)],
+    response_model=TenantList,
+    responses=responses(401, 403, 422),
+)
+def change_tenant(
+    door: Scheduler, who: Who, tenant: TenantName, changes: TenantChanges
+) -> Response:
+    """From the next round on; what is left out stays as it is. Returns all tenants."""
+    door.change_tenant(tenant, changes, by=who.people.owner(who.someone()))
+    return document(TenantList.model_construct(items=door.tenants()))
 
 
 @router.get(
