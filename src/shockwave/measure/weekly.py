@@ -152,7 +152,7 @@ def render_week(
         else ("-", "mean wait for GPUs"),
         (str(week.total.finished), "jobs finished"),
         (f"{week.total.gpu_hours:,.0f}", "GPU hours"),
-        (_percent(week.unfair), "of them unfairly late"),
+        (_percent(week.unfair), "of the jobs unfairly late"),
     ]
     items = "".join(f"<li><b>{escape(value)}</b>{escape(name)}</li>" for value, name in facts)
     when = f"{moment(week.begin)} to {moment(week.end)}, {week.gpus} GPUs"
@@ -205,7 +205,7 @@ def _others(replays: Sequence[Replay]) -> str:
                 one.policy,
                 duration(jct.live or 0.0),
                 duration(jct.simulated or 0.0),
-                "-" if change is None else f"{change:+.0%}",
+                "-" if change is None else f"{change:+.1%}",
                 duration(makespan.simulated or 0.0),
             )
         )
