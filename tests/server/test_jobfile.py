@@ -71,7 +71,7 @@ def test_json_is_yaml(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("epochs: 3\n", "field command: the field is required"),
-        (SMALL + "gpus: -1\n", "line 3, field gpus: should be greater than or equal to 0 (got -1)"),
+        (SMALL + "gpus: -1\n", "line 3, field gpus: expected 0 to 100000 GPUs (got -1)"),
         (SMALL + "gpu: 2\n", "line 3, field gpu: there is no such field. Did you mean gpus?"),
         ("command: python train.py\nepochs: 3\n",
          "line 1, field command: should be a valid list (got 'python train.py'). Write the "
