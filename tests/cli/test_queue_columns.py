@@ -12,8 +12,9 @@ from shockwave.model.errors import InputError
 
 JOB: dict[str, Any] = {
     "id": "j-1", "name": "[bold]", "owner": "ann", "tenant": "vision", "weight": 2.0, "group": "",
-    "state": "running", "gpus": 1, "epochs_done": 2.25, "epochs": 10, "model": "", "nodes": ["n0"],
-    "starts": 1, "preemptions": 0, "crashes": 0, "why": {"ftf": None, "reason": "runs"},
+    "state": "running", "gpus": 1, "gpu_counts": [], "gpus_held": 1, "gpu_type": "gpu",
+    "epochs_done": 2.25, "epochs": 10, "model": "", "nodes": ["n0"], "starts": 1,
+    "preemptions": 0, "crashes": 0, "why": {"ftf": None, "reason": "runs"},
 }  # fmt: skip
 
 

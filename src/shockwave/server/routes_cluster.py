@@ -138,7 +138,7 @@ def list_tenants(door: Scheduler, who: Who) -> Response:
     summary="Change what a tenant was promised",
     dependencies=[Depends(operator)],
     response_model=TenantList,
-    responses=responses(401, 403, 422),
+    responses=responses(400, 401, 403, 413, 422),
 )
 def change_tenant(
     door: Scheduler, who: Who, tenant: TenantName, changes: TenantChanges
