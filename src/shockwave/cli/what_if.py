@@ -228,7 +228,7 @@ def _tell(answer: Mapping[str, Any], as_json: bool) -> None:
         note(f"Would not finish as things are: {', '.join(answer['never'][:8])}")
     note(
         f"{answer['samples']} sampled futures; in brackets what four in five lie between. "
-        f"{answer['unaffected']} jobs are not affected. Nothing was changed."
+        f"Not affected: {count_of(answer['unaffected'], 'job')}. Nothing was changed."
     )
 
 
@@ -247,6 +247,8 @@ def _span(interval: Mapping[str, float] | None, since: float = 0.0) -> str:
     if interval is None:
         return "-"
     low, middle, high = (interval[part] - since for part in ("low", "middle", "high"))
+    if since:  # nothing that is to come lies in the past
+        low = max(low, 0.0)
     return f"{_signed(middle)} ({_signed(low)} to {_signed(high)})"
 
 
