@@ -12,7 +12,7 @@ import termios
 import time
 import tty
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Annotated, Any
 
 import typer
@@ -119,7 +119,7 @@ def _talk(connection: socket.socket) -> bool:
 
     def resize(*_: object) -> None:
         columns, rows = shutil.get_terminal_size()
-        connection.sendall(frame(RESIZE, SIZE.pack(rows, columns)))
+        _say(connection, frame(RESIZE, SIZE.pack(rows, columns)))
 
     source, sink = sys.stdin.fileno(), sys.stdout.fileno()
     resize()
@@ -138,11 +138,18 @@ def _talk(connection: socket.socket) -> bool:
                     typed = os.read(source, _CHUNK_BYTES)
                     if _LEAVE in typed:
                         return True
-                    if not typed:
+                    if typed:
+                        _say(connection, frame(INPUT, typed))
+                    else:
                         sources.remove(source)  # a script that has nothing more to say
-                    connection.sendall(frame(INPUT, typed))
     finally:
         signal.signal(signal.SIGWINCH, before)
+
+
+def _say(connection: socket.socket, data: bytes) -> None:
+    """To a shell that may be over: then what it said last is still to be read."""
+    with suppress(BrokenPipeError, ConnectionResetError):
+        connection.sendall(data)
 
 
 def _received(connection: socket.socket) -> bytes:
