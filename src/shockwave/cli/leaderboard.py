@@ -89,7 +89,9 @@ def leaderboard(
         for path in (output, json_path):
             if path is not None:
                 check_writable(path)
-        names = list(dict.fromkeys([*(only or policies.names()), *(policy or [])]))
+        names = list(
+            dict.fromkeys([*(only or policies.that_can_run(options=False)), *(policy or [])])
+        )
         for name in names:
             policies.create(name)  # a wrong name is an error before anything runs
         tasks = _tasks(suite, names, trace or [])

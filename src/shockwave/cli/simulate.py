@@ -123,8 +123,7 @@ def simulate(
 ) -> None:
     """Simulate a workload under one or several policies and compare them."""
     with one_line_errors():
-        names = list(dict.fromkeys(policy or policies.names()))
-        for name in names:
+        for name in policy or policies.names():
             policies.create(name)  # a wrong name is an error before anything runs
         if predictor is not None and predictor not in predictors.names():
             predictors.create(predictor)
@@ -135,6 +134,7 @@ def simulate(
         rounds = _rounds(round_seconds, restart_seconds)
         counted = None if window is None else Window.parse(window)
         jobs = load_jobs(trace, seed, speeds)
+        names = list(dict.fromkeys(policy or _all_policies(cluster, jobs)))
         if counted is not None:
             counted.counts([job.spec.arrival_seconds for job in jobs])
         injected = (
@@ -213,6 +213,17 @@ def _execute(runs: list[Run], workers: int | None) -> list[RunResult]:
             bar.update(tasks[index], completed=done, visible=done > 0)
 
         return execute_all(runs, workers, show)
+
+
+def _all_policies(cluster: Cluster, jobs: Sequence[TraceJob]) -> list[str]:
+    several_types = len({node.gpu_type for node in cluster.nodes}) > 1
+    options = several_types or any(job.spec.has_options for job in jobs)
+    names = policies.that_can_run(options=options)
+    missing = [name for name in policies.names() if name not in names]
+    if missing:
+        left_out = ", ".join(missing)
+        note(f"Left out: {left_out}, for which pip install 'shockwave-scheduler[milp]' is needed")
+    return names
 
 
 def _cluster(gpus: int | None, gpus_per_node: int, text: str | None) -> Cluster:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 from shockwave.model.view import Bools, Floats, Ints, View
 from shockwave.plan.explain import Explanation
@@ -67,6 +67,7 @@ class Policy(ABC):
     name: ClassVar[str]
     predictor: ClassVar[str] = "reactive"
     wants_profiles: ClassVar[bool] = False
+    needs_solver: ClassVar[Literal["never", "with options", "always"]] = "never"  # highspy
 
     @classmethod
     def configured(cls, options: PolicyOptions) -> Self:

@@ -23,6 +23,7 @@ class Gavel(Policy):
 
     name = "gavel"
     wants_profiles = True
+    needs_solver = "with options"
 
     def __init__(self) -> None:
         self._handle: Ints = np.empty(0, dtype=np.int64)

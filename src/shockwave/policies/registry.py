@@ -6,6 +6,8 @@ the policy's and whose value is the class, e.g. ``my-policy = "my_package:MyPoli
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from shockwave.model.registry import Registry
 from shockwave.plan.window.planner import Solver
 from shockwave.policies.base import Policy, PolicyOptions
@@ -33,6 +35,21 @@ POLICIES = Registry(
 )
 
 names = POLICIES.names
+
+
+def that_can_run(*, options: bool) -> list[str]:
+    """All of ours that need nothing that is not installed, and all of others.
+
+    ``options``: whether jobs have several to choose from.
+    """
+    if find_spec("highspy") is not None:
+        return names()
+    solving = {"always", "with options"} if options else {"always"}
+    return [
+        name
+        for name in names()
+        if name not in POLICIES.built_in or POLICIES.load(name).needs_solver not in solving
+    ]
 
 
 def create(name: str, *, seed: int = 0, solver: Solver = "prices") -> Policy:

@@ -31,6 +31,7 @@ class Sia(Policy):
 
     name = "sia"
     wants_profiles = True  # of one GPU of each type
+    needs_solver = "always"
 
     power = -0.5
     idle = 1.1

@@ -122,7 +122,7 @@ def import_highs() -> Any:
         import highspy
     except ImportError as error:
         raise InputError(
-            'solver="milp" needs highspy', hint='pip install "shockwave-scheduler[milp]"'
+            "the integer program needs highspy", hint='pip install "shockwave-scheduler[milp]"'
         ) from error
     return highspy
 
