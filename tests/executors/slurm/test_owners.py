@@ -133,7 +133,9 @@ def test_slurm_accounts_for_the_owner_and_nobody_passes_for_another(
         watch.until(lambda: bool(watch.of(JobStopped)))
         detail = watch.of(JobStopped)[0].detail  # it may have left before Slurm says why
         assert "root cancelled its Slurm job" in detail or "not by this scheduler" in detail
-        assert executor._client.cancelled_by(int(number)) in ("root", None)
+        cluster.wait_for(
+            lambda: executor._client.cancelled_by(int(number)) == "root", "the accounts to say who"
+        )
         assert state_of(cluster, forged) == "RUNNING"
 
 
