@@ -10,7 +10,7 @@ from typing import Protocol
 from tests.live.audit import audit
 from tests.live.schedulers import Scheduler, kill_process, wait_for
 
-from shockwave.model.events import Event, JobStopped, NodeDown, NodeUp, StopReason
+from shockwave.model.events import Event, JobFinished, JobStopped, NodeDown, NodeUp, StopReason
 
 EPOCHS = {f"job-{number}": 12 + 4 * (number % 5) for number in range(12)}
 MANY_EPOCHS = 10  # left: enough for a loss to be noticed before the job ends
@@ -49,13 +49,12 @@ def everything_is_killed_once(
         where=where,
         environment=environment,
     )
+    epochs = dict(EPOCHS)
     try:
         scheduler.start()
-        for number, (name, count) in enumerate(EPOCHS.items()):
+        for number, (name, count) in enumerate(epochs.items()):
             scheduler.submit(name, count, gpus=2 if number % 4 == 0 else 1, epoch_seconds=1.0)
-        lost = wait_for(lambda: _node_in_use(scheduler), "a job to make progress on a node")
-        cluster.kill_node(lost, with_jobs=with_jobs)
-        wait_for(lambda: _is_down(scheduler.events(), lost), "the loss to be noticed")
+        lost = _lose_a_node(scheduler, cluster, epochs, with_jobs=with_jobs)
         cluster.kill_controller()
         time.sleep(1.5 * ROUND_SECONDS)  # the outage lasts for more than a round
         cluster.start_controller()
@@ -66,19 +65,46 @@ def everything_is_killed_once(
         scheduler.start()
         jobs = scheduler.wait_until_done()
         scheduler.stop()
-        assert any(map(_lost_its_node, audit(scheduler, jobs, EPOCHS)))
+        assert any(map(_lost_its_node, audit(scheduler, jobs, epochs)))
     finally:
         scheduler.stop()
         for pid in scheduler.rank_processes():
             kill_process(pid)
 
 
-def _node_in_use(scheduler: Scheduler) -> str | None:
+def _lose_a_node(
+    scheduler: Scheduler, cluster: Cluster, epochs: dict[str, int], *, with_jobs: bool
+) -> str:
+    """Kills a node under a job, and another if that job was gone before the loss was noticed.
+
+    Whoever is submitted for that is added to ``epochs``.
+    """
+    while True:
+        job, node = wait_for(lambda: _job_on_a_node(scheduler), "a job to make progress on a node")
+        ends_before = _ends(scheduler.events(), job)
+        cluster.kill_node(node, with_jobs=with_jobs)
+        wait_for(lambda: _is_down(scheduler.events(), node), "the loss to be noticed")
+        wait_for(lambda: _ends(scheduler.events(), job) > ends_before, "its job to be off it")
+        if any(map(_lost_its_node, scheduler.events())):
+            return node
+        cluster.start_node(node)
+        wait_for(lambda: not _is_down(scheduler.events(), node), "the node to be used again")
+        name = f"job-{len(epochs)}"
+        epochs[name] = max(EPOCHS.values())
+        scheduler.submit(name, epochs[name], epoch_seconds=1.0)
+
+
+def _job_on_a_node(scheduler: Scheduler) -> tuple[str, str] | None:
     for job in scheduler.jobs():
         done = job["epochs_done"]
         if job["state"] == "running" and 1 <= done <= job["epochs"] - MANY_EPOCHS:
-            return str(job["nodes"][0])
+            return str(job["id"]), str(job["nodes"][0])
     return None
+
+
+def _ends(events: list[Event], job: str) -> int:
+    """How often a job has left its GPUs."""
+    return sum(isinstance(event, JobStopped | JobFinished) and event.job == job for event in events)
 
 
 def _lost_its_node(event: Event) -> bool:
