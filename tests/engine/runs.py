@@ -14,7 +14,8 @@ from shockwave.engine.journal import Journal
 from shockwave.engine.log import Log
 from shockwave.engine.loop import Observer, RoundLoop
 from shockwave.engine.retry import Retries
-from shockwave.engine.state import Rounds, SchedulerState
+from shockwave.engine.rounds import Rounds
+from shockwave.engine.state import SchedulerState
 from shockwave.executors.faults import Fault
 from shockwave.executors.simulated import SimulatedExecutor
 from shockwave.executors.simulation import TraceFeed, by_arrival

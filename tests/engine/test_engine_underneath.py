@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.engine.runs import Recorder, Run, Scripted, make_job
+from tests.policies import quick
 
 from shockwave.engine.assign import Assigner
 from shockwave.engine.chosen import Chosen
@@ -225,7 +226,7 @@ def test_every_policy_copes_with_others_that_come_and_go(policy: str, seed: int)
     faults += [NodeFailure(2_000.0, "n1"), NodeRecovery(3_000.0, Node("n1", 2))]
     faults += [NodeOccupation(9_000.0, f"n{i}", 0) for i in range(3)]
     jobs = random_jobs(seed, count=30)
-    created = policies.create(policy, seed=seed)
+    created = quick.create(policy, seed)
     run = Run(
         jobs,
         cluster=Cluster.uniform(12),
@@ -362,7 +363,7 @@ def test_no_gpu_idles_for_want_of_a_gang_that_cannot_be_placed(
     run, engine = run_on_engine(
         jobs,
         cluster=Cluster.uniform(12),
-        policy=policies.create(policy, seed=seed),
+        policy=quick.create(policy, seed),
         predictor=predictors.create("restatement"),
         skip=False,
     )

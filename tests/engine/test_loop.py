@@ -7,7 +7,7 @@ import pytest
 from tests.engine.runs import Fixed, Learning, RandomPolicy, Run, make_job
 
 from shockwave.engine.retry import Retries
-from shockwave.engine.state import Rounds
+from shockwave.engine.rounds import Rounds
 from shockwave.executors.faults import Fault, JobCrash, NodeFailure, NodeRecovery
 from shockwave.model.cluster import Cluster, Node
 from shockwave.model.errors import PolicyError, StuckError

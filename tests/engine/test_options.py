@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shockwave.engine import snapshot
-from shockwave.engine.state import Rounds, SchedulerState
+from shockwave.engine.rounds import Rounds
+from shockwave.engine.state import SchedulerState
 from shockwave.executors.faults import Fault, JobCrash, NodeFailure, NodeRecovery
 from shockwave.executors.simulation import TraceTruth, simulate
 from shockwave.measure.replay import recorded_run

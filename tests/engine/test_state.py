@@ -15,7 +15,8 @@ from tests.engine.runs import Learning, RandomPolicy, Run
 
 from shockwave.engine import snapshot, table
 from shockwave.engine.retry import Retries
-from shockwave.engine.state import Rounds, SchedulerState
+from shockwave.engine.rounds import Rounds
+from shockwave.engine.state import SchedulerState
 from shockwave.executors.faults import (
     Fault,
     JobCrash,

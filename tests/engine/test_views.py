@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.engine.runs import RandomPolicy, Run, Scripted, make_job
 
-from shockwave.engine.state import Rounds
+from shockwave.engine.rounds import Rounds
 from shockwave.model.cluster import Cluster
 from shockwave.model.job import Adaptation
 from shockwave.model.view import View

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.engine.runs import Run, make_job
+from tests.policies import quick
 
 from shockwave.measure import fold_history, summarize
 from shockwave.model.cluster import Cluster
@@ -25,7 +26,7 @@ def workload(*, with_cpu_jobs: bool) -> list:  # type: ignore[type-arg]
 def test_the_others_are_scheduled_as_if_they_were_not_there(name: str, starts: Starts) -> None:
     found = []
     for with_cpu_jobs in (False, True):
-        policy = POLICIES.load(name)()
+        policy = quick.create(name)
         run = Run(
             workload(with_cpu_jobs=with_cpu_jobs),
             cluster=TWO,

@@ -7,96 +7,79 @@ Without tenants nothing of this is ever asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from shockwave.engine.placement import TypeRoom
+from shockwave.engine.pools import (
+    COMMON,
+    Layout,
+    Pool,
+    Standing,
+    among,
+    by_tenant,
+    layout_of,
+    wanted_of,
+)
 from shockwave.engine.table import JobTable
 from shockwave.model.event_records import plain
 from shockwave.model.events import Progressed
-from shockwave.model.tenants import Tenant
+from shockwave.model.options import Options
+from shockwave.model.tenants import Tenant, tenant_of_record
 from shockwave.model.view import Bools, Floats, Ints, View
 from shockwave.model.words import count_of
-from shockwave.plan.endowments import (
-    LAG_ROUNDS,
-    Balance,
-    Handed,
-    Purse,
-    Share,
-    effective_weights,
-    handed_out,
-    settled,
-    shares_of,
-    water_fill,
-)
-
-_NOTHING = Balance()
-
-
-@dataclass(frozen=True)
-class Standing:
-    """A tenant as things are: the GPUs that it could use now, and its share of all."""
-
-    tenant: Tenant
-    wanted: float
-    share: Share
+from shockwave.plan.counter import ALL_TOGETHER, Handed, Purse
+from shockwave.plan.endowments import LAG_ROUNDS, effective_weights
 
 
 @dataclass(frozen=True, eq=False)
 class Endowed:
-    """A round's tenants: the view with effective weights, and how GPUs are handed out in it."""
+    """A round's tenants: the view with effective weights, and what each has in its favour."""
 
     view: View
-    names: Mapping[int, str]
-    purses: Mapping[int, Purse]
+    names: Mapping[int, str]  # of tenants
+    layout: Layout
+    purses: tuple[Mapping[int, Purse], ...]  # by pool and tenant
+    together: Mapping[int, Purse]
     person: Ints
-
-    def hand_out(self, order: Ints, first: Ints, gpus: Ints) -> Handed:
-        view = self.view
-        return handed_out(
-            order,
-            first=first,
-            gpus=gpus,
-            tenant=view.tenant,
-            person=self.person,
-            running=view.running,
-            purses=self.purses,
-            room=view.gpus_total,
-        )
+    limited: tuple[int, ...]  # tenants that may not have everything
+    preferred_type: Callable[[int], str]  # of a position
 
     def may_fill_up(self, backfill: Bools | None, run: Ints) -> Bools:
         """[job] who may use GPUs that are left over: of a tenant with a limit, who was chosen."""
-        limited = [number for number, purse in self.purses.items() if purse.most < np.inf]
-        may = ~np.isin(self.view.tenant, limited)
+        may = ~np.isin(self.view.tenant, self.limited)
         may[run] = True
         return may if backfill is None else may & backfill
 
-    def reason(self, handed: Handed, position: int) -> str | None:
-        """Why its tenant keeps a job waiting; None if it does not."""
+    def reason(self, handed: Handed, position: int, *, liked: bool) -> str | None:
+        """Why tenants keep a job waiting that the policy ``liked`` or not; None if they do not."""
         number = int(self.view.tenant[position])
-        name, purse = self.names[number], self.purses[number]
-        if handed.at_most[position]:
-            return f"tenant {name} may hold {count_of(int(purse.most), 'GPU')} at most"
+        name, pool = self.names[number], handed.at_most.get(position)
+        if pool is not None:
+            purse = self.together[number] if pool == ALL_TOGETHER else self.purses[pool][number]
+            kind = COMMON if pool == ALL_TOGETHER else self.layout.names[pool]
+            most = int(purse.most)
+            gpus = count_of(most, "GPU") if kind == COMMON else f"{most} {kind}"
+            return f"tenant {name} may hold {gpus} at most"
         if handed.at_share[position]:
-            mine = self.view.tenant[handed.run] == number
-            holds = int(self.view.gpus[handed.run][mine].sum())
+            given = zip(handed.run.tolist(), handed.offers, strict=True)
+            holds = sum(offer.gpus for job, offer in given if self.view.tenant[job] == number)
             return f"tenant {name} has its share, {count_of(holds, 'GPU')}"
-        return None
+        return "more is owed to other tenants" if liked else None
 
 
 class Accounts:
-    """Balances are replaced, never changed: whoever looks from another thread sees whole ones."""
+    """What tenants were promised, and what is due to them in every pool of GPUs."""
 
     def __init__(self) -> None:
         self.tenants: dict[str, Tenant] = {}  # as somebody said
         self.said_by: dict[str, str] = {}
-        self.balances: dict[str, Balance] = {}
-        self.people: dict[tuple[str, str], float] = {}  # lags, GPU-seconds
+        self.pools: dict[str, Pool] = {}  # replaced, never changed
         self.time = 0.0  # up to which all is settled
-        self.standings: dict[str, Standing] = {}
-        self._due_to_people: dict[tuple[str, str], float] = {}
         self._version = -1  # of the state that the standings are of
 
     def change(self, tenant: Tenant, by: str) -> None:
@@ -113,62 +96,59 @@ class Accounts:
         wanting: Callable[[], Ints],
         *,
         version: int,
-        gpus: int,
+        types: Callable[[], Iterable[TypeRoom]],
         round_seconds: float,
     ) -> None:
         """Up to ``now`` everything was as it is; ``wanting`` are the jobs that could use GPUs."""
         if version != self._version:
             self._version = version
-            self._look(table, wanting(), gpus, round_seconds)
+            layout = layout_of(self.tenants.values(), types())
+            self._look(layout, table, wanting(), round_seconds)
         seconds, self.time = now - self.time, now
-        balances = dict(self.balances)
-        for name, standing in self.standings.items():
-            before = balances.get(name, _NOTHING)
-            balances[name] = settled(before, standing.share, standing.tenant, 0.0, seconds)
-        self.balances = balances
-        for account, due in self._due_to_people.items():
-            self.people[account] = self.people.get(account, 0.0) + due * seconds
+        for pool in self.pools.values():
+            pool.pass_time(seconds)
 
-    def _look(self, table: JobTable, wanting: Ints, gpus: int, round_seconds: float) -> None:
+    def _look(self, layout: Layout, table: JobTable, wanting: Ints, round_seconds: float) -> None:
         """Who wants how much, and what is due to whom by that."""
+        missing = {name: Pool() for name in layout.names if name not in self.pools}
+        self.pools |= missing
+        for name in self.pools.keys() - set(layout.names):
+            self.pools[name].standings = {}
         rows = table.rows(wanting)
-        wanted = _by_tenant(table, rows, table.gpus[rows].astype(float))
-        self.standings = self._standings(wanted, gpus, round_seconds)
-        self._due_to_people = {}
-        for name in self.standings:
-            if self.standings[name].tenant.by_person:
-                persons = self._people_of(name, table, wanting)
-                due = _among(persons, self.standings[name].share.due)
-                self._due_to_people |= {(name, person): gpus for person, gpus in due.items()}
+        # What the policy does not give to jobs that could grow is not owed to anybody.
+        wanted = _wanted(layout, table, rows, most=False)
+        for number, name in enumerate(layout.names):
+            column = wanted[:, number]
 
-    def _standings(
-        self, wanted: Mapping[str, float], gpus: int, round_seconds: float
-    ) -> dict[str, Standing]:
-        names = sorted({*self.tenants, *wanted})
-        tenants = [self.tenants.get(name) or Tenant(name) for name in names]
-        needs = [wanted.get(name, 0.0) for name in names]
-        balances = [self.balances.get(name, _NOTHING) for name in names]
-        shares = shares_of(tenants, needs, balances, gpus, round_seconds)
-        rows = zip(tenants, needs, shares, strict=True)
-        return {tenant.name: Standing(tenant, need, share) for tenant, need, share in rows}
+            def people(tenant: str, column: Floats = column) -> dict[str, float]:
+                return _by_person(table, wanting, column, tenant)
+
+            self.pools[name].look(
+                self._tenants(layout, number),
+                by_tenant(table, rows, column),
+                people,
+                layout.gpus[number],
+                round_seconds,
+            )
+
+    def _tenants(self, layout: Layout, pool: int) -> dict[str, Tenant]:
+        return {name: layout.tenant(tenant, pool) for name, tenant in self.tenants.items()}
 
     def charge(self, table: JobTable, progress: Progressed) -> None:
         """What running jobs used."""
         here = np.isin(progress.handle, table.active)
         handles, held = progress.handle[here], progress.held_seconds[here]
-        rows = table.rows(handles)
-        used = table.gpus[rows] * held
-        balances = dict(self.balances)
-        for name, seconds in _by_tenant(table, rows, used).items():
-            before = balances.get(name, _NOTHING)
-            balances[name] = replace(before, lag=before.lag - seconds)
-        self.balances = balances
-        if self._due_to_people:
-            for handle, seconds in zip(handles.tolist(), used.tolist(), strict=True):
-                spec = table.spec(handle)
-                account = (spec.tenant, spec.owner)
-                if account in self._due_to_people:
-                    self.people[account] = self.people.get(account, 0.0) - seconds
+        rows, options = table.rows(handles), table.options
+        if options is None:
+            for pool in self.pools.values():
+                if pool.standings:  # without options there is one
+                    pool.charge(table, handles, table.gpus[rows] * held)
+            return
+        gpus, kinds = options.last_held(rows, table.gpus[rows])
+        names = np.array([kind if kind in self.pools else COMMON for kind in kinds], dtype=object)
+        for name, pool in self.pools.items():
+            own = names == name
+            pool.charge(table, handles[own], (gpus * held)[own])
 
     def look_again(self) -> None:
         """A decision was taken: what is due may be another from now on."""
@@ -177,16 +157,15 @@ class Accounts:
     def limited(self, table: JobTable, handles: Ints) -> Bools:
         """[handle] whether its tenant has a limit."""
         names = table.tenant_names()
-        limited = [
-            number
-            for number, name in enumerate(names)
-            if name in self.tenants and self.tenants[name].most is not None
-        ]
+        limited = [number for number, name in enumerate(names) if self._is_limited(name)]
         return np.isin(table.tenant[table.rows(handles)], limited)
+
+    def _is_limited(self, name: str) -> bool:
+        return name in self.tenants and self.tenants[name].limited
 
     # A round.
 
-    def endow(self, view: View, table: JobTable) -> Endowed | None:
+    def endow(self, view: View, table: JobTable, types: Iterable[TypeRoom]) -> Endowed | None:
         """The round's tenants; None where nothing is to be shared or limited between any."""
         if not self.tenants:
             return None
@@ -194,57 +173,67 @@ class Accounts:
         present = np.unique(view.tenant).tolist()
         if len(present) == 1 and not _is_restricted(self.tenants.get(names[present[0]])):
             return None
-        weights = view.gpus.astype(float)
-        wanted = {names[number]: float(weights[view.tenant == number].sum()) for number in present}
-        standings = self._standings(wanted, view.gpus_total, view.round_seconds)
+        layout = layout_of(self.tenants.values(), types)
+        wanted = _wanted(layout, table, table.rows(view.handle), most=True)
+        person = _persons(view, table, [n for n in present if self._shares_by_person(names[n])])
+        purses: list[dict[int, Purse]] = []
+        due = dict.fromkeys(present, 0.0)
         quantum = LAG_ROUNDS * view.round_seconds
-        purses, person = {}, np.zeros(len(view), dtype=np.int64)
-        for number in present:
-            standing = standings[names[number]]
-            tenant, people = standing.tenant, None
-            if tenant.by_person:
-                people = self._persons(view, table, number, standing, quantum, person)
-            most = np.inf if tenant.most is None else float(tenant.most)
-            lag = self.balances.get(tenant.name, _NOTHING).lag
-            purses[number] = Purse(
-                standing.share.due + lag / quantum, tenant.guaranteed, most, people
+        for index, name in enumerate(layout.names):
+            pool, needs = self.pools.get(name, _EMPTY), wanted[:, index]
+            sums = {names[n]: float(needs[view.tenant == n].sum()) for n in present}
+            standings = pool.share(
+                self._tenants(layout, index), sums, layout.gpus[index], view.round_seconds
             )
-        due = {number: standings[names[number]].share.due for number in present}
-        weight = effective_weights(view.weight, view.tenant, due)
+            of_pool = {}
+            for number in present:
+                standing = standings[names[number]]
+                people = None
+                if standing.tenant.by_person:
+                    own = view.tenant == number
+                    people = _favour(pool, standing, table, view.handle[own], needs[own], quantum)
+                most = math.inf if standing.tenant.most is None else float(standing.tenant.most)
+                gpus = standing.share.due + pool.lag(names[number]) / quantum
+                of_pool[number] = Purse(gpus, standing.tenant.guaranteed, most, people)
+                due[number] += standing.share.due
+            purses.append(of_pool)
         told = {number: names[number] for number in present}
-        return Endowed(replace(view, weight=weight), told, purses, person)
+        weight = effective_weights(view.weight, view.tenant, due)
+        return Endowed(
+            replace(view, weight=weight, options=self._within_limits(view, told)),
+            told,
+            layout,
+            tuple(purses),
+            {number: self._together(names[number]) for number in present},
+            person,
+            tuple(number for number in present if self._is_limited(names[number])),
+            lambda position: table.spec(int(view.handle[position])).preferred_type,
+        )
 
-    def _persons(
-        self,
-        view: View,
-        table: JobTable,
-        number: int,
-        standing: Standing,
-        quantum: float,
-        person: Ints,
-    ) -> dict[int, float]:
-        """GPUs in favour of each person of a tenant; writes who is whose into ``person``."""
-        positions = np.flatnonzero(view.tenant == number)
-        owners = [table.spec(handle).owner for handle in view.handle[positions].tolist()]
-        known = {owner: index for index, owner in enumerate(sorted(set(owners)))}
-        person[positions] = [known[owner] for owner in owners]
-        wanted: dict[str, float] = dict.fromkeys(known, 0.0)
-        for owner, gpus in zip(owners, view.gpus[positions].tolist(), strict=True):
-            wanted[owner] += gpus
-        due = _among(wanted, standing.share.due)
-        name = standing.tenant.name
-        return {
-            index: due[owner] + self.people.get((name, owner), 0.0) / quantum
-            for owner, index in known.items()
-        }
+    def _shares_by_person(self, name: str) -> bool:
+        return name in self.tenants and self.tenants[name].by_person
 
-    def _people_of(self, tenant: str, table: JobTable, handles: Ints) -> dict[str, float]:
-        wanted: dict[str, float] = {}
-        for handle in handles.tolist():
-            spec = table.spec(handle)
-            if spec.tenant == tenant:
-                wanted[spec.owner] = wanted.get(spec.owner, 0.0) + spec.gpus
-        return wanted
+    def _together(self, name: str) -> Purse:
+        tenant = self.tenants.get(name) or Tenant(name)
+        most = math.inf if tenant.most is None else float(tenant.most)
+        return Purse(0.0, tenant.guaranteed, most)
+
+    def _within_limits(self, view: View, names: Mapping[int, str]) -> Options | None:
+        """The options without those that are more than a tenant may hold, unless all are."""
+        options = view.options
+        if options is None or not any(map(self._is_limited, names.values())):
+            return options
+        allowed, requested = options.allowed.copy(), options.requested.copy()
+        for number, name in names.items():
+            if not self._is_limited(name):
+                continue
+            most = np.array([self.tenants[name].most_of(kind) for kind in options.types])
+            within = options.gpus <= most[options.type]
+            own = view.tenant == number
+            for matrix in (allowed, requested):
+                left = matrix[own] & within
+                matrix[own] = np.where(left.any(axis=1, keepdims=True), left, matrix[own])
+        return replace(options, allowed=allowed, requested=requested)
 
     # To a snapshot and back.
 
@@ -252,52 +241,68 @@ class Accounts:
         return {
             "tenants": [plain(tenant) for tenant in self.tenants.values()],
             "said_by": self.said_by,
-            "balances": {name: plain(balance) for name, balance in self.balances.items()},
-            "people": [[*account, lag] for account, lag in self.people.items()],
+            "pools": {name: pool.dump() for name, pool in self.pools.items()},
             "time": self.time,
-            "standings": {
-                name: [standing.wanted, plain(standing.share)]
-                for name, standing in self.standings.items()
-            },
-            "due_to_people": [[*account, gpus] for account, gpus in self._due_to_people.items()],
             "version": self._version,
         }
 
     @classmethod
     def load(cls, document: dict[str, Any]) -> Accounts:
         accounts = cls()
-        accounts.tenants = {one["name"]: Tenant(**one) for one in document["tenants"]}
+        accounts.tenants = {one["name"]: tenant_of_record(one) for one in document["tenants"]}
         accounts.said_by = document["said_by"]
-        accounts.balances = {name: Balance(**one) for name, one in document["balances"].items()}
-        accounts.people = {(tenant, person): lag for tenant, person, lag in document["people"]}
         accounts.time = document["time"]
-        accounts.standings = {
-            name: Standing(accounts.tenants.get(name) or Tenant(name), wanted, Share(**share))
-            for name, (wanted, share) in document["standings"].items()
-        }
-        accounts._due_to_people = {
-            (tenant, person): gpus for tenant, person, gpus in document["due_to_people"]
-        }
         accounts._version = document["version"]
+        accounts.pools = {name: Pool.load(pool) for name, pool in document["pools"].items()}
         return accounts
+
+
+_EMPTY = Pool()  # in which nobody was ever owed anything
 
 
 def _is_restricted(tenant: Tenant | None) -> bool:
     """Whether being alone does not mean to have everything."""
-    return tenant is not None and (tenant.most is not None or tenant.by_person)
+    return tenant is not None and (tenant.limited or tenant.by_person)
 
 
-def _by_tenant(table: JobTable, rows: Ints, amounts: Floats) -> dict[str, float]:
-    if len(rows) == 0:
-        return {}
-    names = table.tenant_names()
-    sums = np.bincount(table.tenant[rows], weights=amounts)
-    present = np.unique(table.tenant[rows]).tolist()
-    return {names[number]: float(sums[number]) for number in present}
+def _wanted(layout: Layout, table: JobTable, rows: Ints, *, most: bool) -> Floats:
+    """[job, pool] GPUs."""
+    options = table.options
+    if options is None:
+        return np.asarray(table.gpus[rows].astype(float)[:, None].repeat(len(layout.names), 1))
+    return wanted_of(layout, options.what_jobs_could_hold(rows), most=most)
 
 
-def _among(wanted: Mapping[str, float], gpus: float) -> dict[str, float]:
-    """Equal parts for people, as far as they want them."""
-    needs = np.array(list(wanted.values()))
-    parts = water_fill(gpus, np.ones(len(needs)), np.zeros(len(needs)), needs)
-    return dict(zip(wanted, parts.tolist(), strict=True))
+def _by_person(
+    table: JobTable, handles: Ints, wanted: Floats, tenant: str | None = None
+) -> dict[str, float]:
+    sums: dict[str, float] = {}
+    for handle, gpus in zip(handles.tolist(), wanted.tolist(), strict=True):
+        spec = table.spec(handle)
+        if tenant in (None, spec.tenant):
+            sums[spec.owner] = sums.get(spec.owner, 0.0) + gpus
+    return sums
+
+
+def _persons(view: View, table: JobTable, tenants: list[int]) -> Ints:
+    """[job] who of its tenant's people it belongs to, for tenants that share by person."""
+    person = np.zeros(len(view), dtype=np.int64)
+    for number in tenants:
+        positions = np.flatnonzero(view.tenant == number)
+        owners = [table.spec(handle).owner for handle in view.handle[positions].tolist()]
+        known = {owner: index for index, owner in enumerate(sorted(set(owners)))}
+        person[positions] = [known[owner] for owner in owners]
+    return person
+
+
+def _favour(
+    pool: Pool, standing: Standing, table: JobTable, handles: Ints, wanted: Floats, quantum: float
+) -> dict[int, float]:
+    """GPUs in favour of each person of a tenant, numbered by name."""
+    needs = _by_person(table, handles, wanted)
+    due = among(needs, standing.share.due)
+    name = standing.tenant.name
+    return {
+        index: due[owner] + pool.people.get((name, owner), 0.0) / quantum
+        for index, owner in enumerate(sorted(needs))
+    }

@@ -25,7 +25,8 @@ from shockwave.engine.intake import Intake
 from shockwave.engine.log import Log
 from shockwave.engine.orders import Orders
 from shockwave.engine.retry import Retries
-from shockwave.engine.state import Rounds, SchedulerState
+from shockwave.engine.rounds import Rounds
+from shockwave.engine.state import SchedulerState
 from shockwave.engine.table import Profiles
 from shockwave.engine.watch import Silence
 from shockwave.model.errors import StuckError
@@ -267,7 +268,7 @@ class RoundLoop:
             between_rounds=self.now < self.rounds.start(self.round),
             profiles=self._profiles,
         )
-        endowed = self.state.accounts.endow(view, self.state.table)
+        endowed = self.state.accounts.endow(view, self.state.table, self.state.placer.types())
         return (view if endowed is None else endowed.view), endowed
 
     @property
@@ -288,12 +289,19 @@ class RoundLoop:
         seconds = self.timer() - start
         choice = chosen(self.policy.name, view, decision, staying)
         if endowed is not None:
-            decision, choice = handed_out(view, decision, choice, staying, endowed)
+            decision, choice = handed_out(view, decision, choice, staying, endowed, self._types_for)
         for observer in self.observers:
             observer(view, forecast, decision)
         self._last = (choice, decision)
         self._decided_version = self.state.version
         return decision, choice, seconds
+
+    def _types_for(self, handle: int) -> frozenset[str] | None:
+        """The types of GPUs on the nodes that a job is bound to; None if it may use all."""
+        names, nodes = self.executor.nodes_for(self.state.table.spec(handle)), self.state.nodes
+        if names is None:
+            return None
+        return frozenset(nodes[name].node.gpu_type for name in names if name in nodes)
 
     # 5. Place (:mod:`shockwave.engine.assign`). 6. Record: orders before they are carried out.
 

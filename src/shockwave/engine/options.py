@@ -8,6 +8,7 @@ keep their numbers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,18 @@ _WIDE = {"measured": np.nan, "epochs": 0.0, "declared": np.nan}
 
 # What decides over a job's options: request, numbers, types, memory.
 _Claim = tuple[int, tuple[int, ...], tuple[str, ...], float | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Wishes:
+    """What jobs could hold, request and hold."""
+
+    types: tuple[str, ...]
+    kind: Ints  # [option] number of its type
+    gpus: Ints  # [option]
+    could: Bools  # [job, option]
+    requested: Bools  # [job, option]
+    held: Ints  # [job] option, -1 for none
 
 
 class OptionTable:
@@ -156,6 +169,29 @@ class OptionTable:
         held = self.held[rows]
         gpus = np.array([option.gpus for option in self._numbers], dtype=np.int64)
         return np.where(held < 0, request, gpus[held]) if len(gpus) else request
+
+    def last_held(self, rows: Ints, request: Ints) -> tuple[Ints, list[str]]:
+        """[row] how many GPUs the job holds or has just given up, and of which type."""
+        options, last = self.options, self.last[rows].tolist()
+        gpus = [
+            asked if number < 0 else options[number].gpus
+            for number, asked in zip(last, request.tolist(), strict=True)
+        ]
+        kinds = ["" if number < 0 else options[number].gpu_type for number in last]
+        return np.array(gpus, dtype=np.int64), kinds
+
+    def what_jobs_could_hold(self, rows: Ints) -> Wishes:
+        """Of these jobs, what they hold and what else they could."""
+        types = {name: number for number, name in enumerate(self._types)}
+        claim = self._claim[rows]
+        return Wishes(
+            tuple(types),
+            np.array([types[option.gpu_type] for option in self._numbers], dtype=np.int64),
+            np.array([option.gpus for option in self._numbers], dtype=np.int64),
+            self._allowed[claim] | self._requested[claim],
+            self._requested[claim],
+            self.held[rows],
+        )
 
     # What a policy may see.
 

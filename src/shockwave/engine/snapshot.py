@@ -12,7 +12,8 @@ import numpy as np
 from shockwave.engine.accounts import Accounts
 from shockwave.engine.dependencies import Dependencies
 from shockwave.engine.placement import Placer
-from shockwave.engine.state import EXPERIENCE_KEPT, NodeStatus, Rounds, SchedulerState
+from shockwave.engine.rounds import Rounds
+from shockwave.engine.state import EXPERIENCE_KEPT, NodeStatus, SchedulerState
 from shockwave.engine.table import JobTable
 from shockwave.model.cluster import Node
 from shockwave.model.event_records import from_record, plain, spec_of_record, to_record

@@ -16,6 +16,7 @@ import numpy as np
 from shockwave.engine.accounts import Accounts
 from shockwave.engine.dependencies import Dependencies
 from shockwave.engine.placement import Placer
+from shockwave.engine.rounds import Rounds
 from shockwave.engine.table import RUNNING, JobTable
 from shockwave.model.cluster import Node
 from shockwave.model.events import (
@@ -23,6 +24,7 @@ from shockwave.model.events import (
     Event,
     JobCancelled,
     JobChanged,
+    JobEvent,
     JobFailed,
     JobFinished,
     JobHeld,
@@ -53,30 +55,6 @@ from shockwave.model.view import Bools, Ints
 from shockwave.predict.base import FinishedJob
 
 EXPERIENCE_KEPT = 2_000  # finished jobs that a predictor is taught after a restart
-
-
-@dataclass(frozen=True, slots=True)
-class Rounds:
-    """The lengths that scheduling is cut into, in seconds, and where the cutting began."""
-
-    round_seconds: float = 120.0
-    restart_seconds: float = 20.0
-    first_round: int = 0  # the round that starts at ``first_seconds``
-    first_seconds: float = 0.0
-
-    def start(self, round_index: int) -> float:
-        """When a round starts."""
-        return self.first_seconds + (round_index - self.first_round) * self.round_seconds
-
-    def at(self, seconds: float) -> int:
-        """The round that ``seconds`` lies in."""
-        since = (seconds - self.first_seconds) / self.round_seconds
-        return self.first_round + math.floor(since + 1e-9)
-
-    def boundary(self, seconds: float) -> int:
-        """The first round that starts at or after ``seconds``."""
-        since = (seconds - self.first_seconds) / self.round_seconds
-        return self.first_round + math.ceil(since - 1e-9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,25 +173,12 @@ class SchedulerState:
             self._pass_time(event.time)
         if event.time > self.time:
             self.time = event.time
+        if isinstance(event, JobEvent):
+            handle = self.table.find(event.job)
+            if handle is not None and self._apply_to_job(handle, event):
+                self.version += 1
+            return
         match event:
-            case (
-                JobStarted()
-                | JobStopped()
-                | RegimeChanged()
-                | JobFinished()
-                | JobRunning()
-                | JobNoted()
-                | JobSilent()
-                | JobFailed()
-                | JobCancelled()
-                | JobHeld()
-                | JobReleased()
-                | CancelRequested()
-                | RequeueRequested()
-            ):
-                handle = self.table.find(event.job)
-                if handle is None or not self._apply_to_job(handle, event):
-                    return
             case Progressed():
                 if self.accounts.tenants:
                     self.accounts.charge(self.table, event)
@@ -277,27 +242,11 @@ class SchedulerState:
             self.table,
             wanting,
             version=self.version,
-            gpus=self.placer.gpus,
+            types=self.placer.types,
             round_seconds=self.rounds.round_seconds,
         )
 
-    def _apply_to_job(
-        self,
-        handle: int,
-        event: JobStarted
-        | JobRunning
-        | JobNoted
-        | JobSilent
-        | JobStopped
-        | RegimeChanged
-        | JobFinished
-        | JobFailed
-        | JobCancelled
-        | JobHeld
-        | JobReleased
-        | CancelRequested
-        | RequeueRequested,
-    ) -> bool:
+    def _apply_to_job(self, handle: int, event: JobEvent) -> bool:
         """Returns whether it may change a decision; a decision's own doing does not."""
         table, row = self.table, self.table.row(handle)
         match event:

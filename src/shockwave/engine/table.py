@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from shockwave.engine.columns import Columns
 from shockwave.engine.options import OptionTable
 from shockwave.engine.placement import TypeRoom
 from shockwave.model.events import Progressed
@@ -19,19 +20,6 @@ from shockwave.model.options import Option
 from shockwave.model.view import Bools, Floats, Ints, View
 from shockwave.predict.base import FinishedJob
 
-_FLOATS = (
-    "arrival", "epochs", "weight", "epochs_done", "regime_start", "productive_seconds",
-    "received_seconds", "fair_seconds", "active_integral", "eligible_after", "crash_epochs",
-    "restart_seconds", "unsaved_seconds", "started", "leased_seconds", "time_limit", "heard",
-    "kill_epochs",
-)  # fmt: skip
-_INTS = (
-    "handle", "gpus", "tenant", "kind", "adaptation", "configurations", "configuration", "state",
-    "rounds_active", "starts", "crashes", "failed_starts", "preemptible", "group",
-    "group_parallel", "kills",
-)  # fmt: skip
-_BOOLS = ("held", "cancelling", "requeueing", "confirmed", "silent", "contested")
-_WIDE = {"profile": np.nan, "measured": np.nan, "closed_epochs": 0.0}
 _UNKNOWN = ("restart_seconds", "unsaved_seconds")  # nan until they were measured
 _PREEMPTIBLE = {choice: code for code, choice in enumerate(Preemptible)}
 RUNNING = int(JobState.RUNNING)  # looked up often, and slowly in an enumeration
@@ -44,62 +32,11 @@ _FEW_ENDED = 4096  # so many ended jobs may stay, whatever their share
 Profiles = Callable[[Ints, Sequence[Option]], Floats]
 
 
-class JobTable:
-    """Columns that grow with the jobs and widen with their configurations."""
-
-    arrival: Floats
-    epochs: Floats
-    weight: Floats
-    epochs_done: Floats
-    regime_start: Floats
-    productive_seconds: Floats
-    received_seconds: Floats
-    fair_seconds: Floats
-    active_integral: Floats
-    eligible_after: Floats
-    crash_epochs: Floats  # done when it last crashed
-    restart_seconds: Floats  # measured; nan until then
-    unsaved_seconds: Floats  # work since the last checkpoint; nan if there is none
-    kill_epochs: Floats  # done when others last killed it
-    started: Floats  # when its present lease began
-    leased_seconds: Floats  # that it held GPUs before that
-    time_limit: Floats  # seconds that it may hold GPUs; infinite if it did not say
-    heard: Floats  # when it last started, or did something new
-    handle: Ints
-    gpus: Ints
-    tenant: Ints
-    kind: Ints
-    adaptation: Ints
-    configurations: Ints
-    configuration: Ints
-    state: Ints
-    rounds_active: Ints
-    starts: Ints
-    crashes: Ints  # in a row, without progress in between
-    failed_starts: Ints  # in a row
-    kills: Ints  # by others, in a row, without progress in between
-    preemptible: Ints
-    group: Ints
-    group_parallel: Ints
-    held: Bools
-    cancelling: Bools
-    requeueing: Bools
-    confirmed: Bools  # seen to run since its last start
-    silent: Bools  # has said nothing for so long that it may hang
-    contested: Bools  # others would get the GPUs that it gives up
-    profile: Floats
-    measured: Floats
-    closed_epochs: Floats
+class JobTable(Columns):
+    """All jobs that have not left: what they declared, what they did, and who they are."""
 
     def __init__(self, capacity: int = 64, width: int = 2) -> None:
-        for name in _FLOATS:
-            setattr(self, name, np.zeros(capacity))
-        for name in _INTS:
-            setattr(self, name, np.zeros(capacity, dtype=np.int64))
-        for name in _BOOLS:
-            setattr(self, name, np.zeros(capacity, dtype=np.bool_))
-        for name, empty in _WIDE.items():
-            setattr(self, name, np.full((capacity, width), empty))
+        super().__init__(capacity, width)
         self.submitted = 0  # jobs that ever were
         self.active: Ints = np.empty(0, dtype=np.int64)  # handles, in order of submission
         self.options: OptionTable | None = None  # None where nobody has a choice
@@ -212,12 +149,7 @@ class JobTable:
     def _compact(self) -> None:
         """Jobs that have ended leave; the order of the others stays."""
         rows = self.rows(self.active)
-        count = len(rows)
-        for name in (*_FLOATS, *_INTS, *_BOOLS, *_WIDE):
-            old = getattr(self, name)
-            new = np.full_like(old, _WIDE.get(name, 0))
-            new[:count] = old[rows]
-            setattr(self, name, new)
+        self._keep(rows)
         self._specs = [self._specs[row] for row in rows.tolist()]
         if self.options is not None:
             self.options.keep(rows)
@@ -434,7 +366,7 @@ class JobTable:
     def dump(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
         """Plain values and arrays that :meth:`load` makes the same table of."""
         count = len(self._specs)
-        arrays = {name: getattr(self, name)[:count] for name in (*_FLOATS, *_INTS, *_BOOLS, *_WIDE)}
+        arrays = self._dump_columns(count)
         plain = {
             "submitted": self.submitted,
             "active": self.active.tolist(),
@@ -453,8 +385,7 @@ class JobTable:
     @classmethod
     def load(cls, plain: dict[str, Any], arrays: dict[str, np.ndarray[Any, Any]]) -> JobTable:
         table = cls(capacity=max(64, len(plain["specs"])), width=arrays["profile"].shape[1])
-        for name in (*_FLOATS, *_INTS, *_BOOLS, *_WIDE):
-            getattr(table, name)[: len(arrays[name])] = arrays[name]
+        table._load_columns(arrays)
         table.submitted = plain["submitted"]
         table.active = np.array(plain["active"], dtype=np.int64)
         table._specs = plain["specs"]
@@ -480,19 +411,3 @@ class JobTable:
         }
         table._handles = {table.spec(handle).id: handle for handle in plain["active"]}
         return table
-
-    def _reserve(self, rows: int, width: int) -> None:
-        capacity, old_width = self.profile.shape
-        if rows > capacity:
-            capacity = max(rows, 2 * capacity)
-            for name in (*_FLOATS, *_INTS, *_BOOLS):
-                old = getattr(self, name)
-                new = np.zeros(capacity, dtype=old.dtype)
-                new[: len(old)] = old
-                setattr(self, name, new)
-        if capacity > self.profile.shape[0] or width > old_width:
-            for name, empty in _WIDE.items():
-                old = getattr(self, name)
-                grown = np.full((capacity, max(width, old_width)), empty)
-                grown[: old.shape[0], :old_width] = old
-                setattr(self, name, grown)
