@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shockwave.model.tenants import Tenant
+from shockwave.plan.counter import Counter, Offer, Purse
 from shockwave.plan.endowments import (
     Balance,
-    Purse,
     Share,
     effective_weights,
-    handed_out,
     settled,
     shares_of,
     water_fill,
@@ -107,20 +106,20 @@ def hand_out(
     gpus: list[int], tenant: list[int], purses: dict[int, Purse], running: list[int] | None = None,
     room: int = 8, first: list[int] | None = None, person: list[int] | None = None,
 ) -> tuple[list[int], list[int], list[int]]:  # fmt: skip
-    runs = np.zeros(len(gpus), dtype=np.bool_)
-    runs[running or []] = True
-    handed = handed_out(
-        np.arange(len(gpus)),
-        first=np.array(first or [], dtype=np.int64),
-        gpus=np.array(gpus),
+    def offer(position: int) -> Offer:
+        return Offer(gpus[position], holds=position in (running or []))
+
+    counter = Counter(
         tenant=np.array(tenant),
         person=np.array(person or [0] * len(gpus)),
-        running=runs,
-        purses=purses,
-        room=room,
+        purses=[purses],
+        together=purses,
+        room=[room],
     )
-    kept = [np.flatnonzero(mask).tolist() for mask in (handed.at_most, handed.at_share)]
-    return handed.run.tolist(), kept[0], kept[1]
+    handed = counter.hand_out(
+        np.arange(len(gpus)), {p: offer(p) for p in first or []}, lambda p: (offer(p),)
+    )
+    return handed.run.tolist(), sorted(handed.at_most), np.flatnonzero(handed.at_share).tolist()
 
 
 def test_every_tenant_gets_its_part_in_the_order_of_the_policy() -> None:

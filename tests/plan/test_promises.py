@@ -62,6 +62,22 @@ def test_what_is_overdue_counts_before_the_truth_is_known() -> None:
     assert after.high[0] > before.high[0]
 
 
+def test_errors_of_others_do_not_exclude_what_is_foretold() -> None:
+    """All came three times as late as told; the next may still be as foretold."""
+    told = intervals(1000.0, 1000.0, 1000.0)
+    corrected = promised(np.full(40, 3000.0), told).corrected(Told.START, told, 0.0, UNIT)
+    assert corrected.middle[0] == pytest.approx(3000.0)
+    assert corrected.low[0] <= 1000.0
+    assert corrected.high[0] >= 3000.0
+
+
+def test_the_middle_moves_only_as_far_as_the_errors_agree() -> None:
+    told = intervals(1000.0, 1000.0, 1000.0)
+    truth = np.tile([500.0, 1000.0, 1500.0], 20)
+    corrected = promised(truth, told).corrected(Told.START, told, 0.0, UNIT)
+    assert corrected.middle[0] == 1000.0
+
+
 def test_starts_and_finishes_have_errors_of_their_own() -> None:
     told = intervals(900.0, 1000.0, 1100.0)
     promises = promised(np.full(40, 4000.0), told)

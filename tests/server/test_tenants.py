@@ -10,7 +10,7 @@ from tests.server import services
 from shockwave.model.errors import InputError
 from shockwave.model.tenants import Tenant
 from shockwave.server.records import TenantChanges
-from shockwave.server.settings import TenantSettings
+from shockwave.server.tenant_settings import TenantSettings
 
 
 def test_the_table_of_the_configuration_holds_and_is_told_once(tmp_path: Path) -> None:
@@ -42,3 +42,33 @@ def test_what_an_operator_changes_holds_whatever_the_configuration_says(tmp_path
     assert [e["by"] for e in events if e["kind"] == "tenant-changed"] == ["", "dana"]
     with services.running(settings) as service:
         assert service._now.log.state.accounts.tenants == {"vision": Tenant("vision", 2.0, most=3)}
+
+
+def test_promises_of_a_type_are_changed_told_and_kept_at_submission(tmp_path: Path) -> None:
+    of_a100 = {"A100": {"guaranteed": 1, "most": 2}}
+    tables = {"vision": TenantSettings.model_validate({"users": ("ann",), "types": of_a100})}
+    settings = services.slow(tmp_path, slots="A100:4,T4:2", tenants=tables)
+    job = services.tiny(gpus=3, tenant="vision")
+
+    def change(**types: dict[str, object] | None) -> None:
+        changes = TenantChanges.model_validate({"types": types})
+        service.desk.change_tenant("vision", changes, by="dana")
+
+    def told() -> list[tuple[str, int, int | None]]:
+        (record,) = service.desk.tenants()
+        return [(one.gpu_type, one.guaranteed, one.most) for one in record.types]
+
+    with services.running(settings) as service:
+        assert told() == [("A100", 1, 2), ("T4", 0, None)]
+        change(t4={"most": 1})
+        with pytest.raises(
+            InputError, match=r"may hold 2 A100 at most.*tenants vision A100.most=3"
+        ):
+            services.submit(service, job)
+        with pytest.raises(InputError, match="the cluster has no GPUs of this type"):
+            change(H100={"most": 1})
+        change(A100={"most": 3})
+        assert told() == [("A100", 1, 3), ("T4", 0, 1)]
+        services.submit(service, job)
+        change(A100=None)
+        assert told() == [("A100", 0, None), ("T4", 0, 1)]

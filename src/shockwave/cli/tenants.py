@@ -28,14 +28,14 @@ def tenants(
     """Show tenants, or change what one was promised (operators).
 
     Fields: weight, guaranteed, most (none for no limit), carry_over_hours, half_life_hours,
-    by_person.
+    by_person; for one type of GPU, as in A100.most=4, weight, guaranteed and most.
     """
     with one_line_errors():
         client = Client(url, token)
         found = (
             client.get("tenants")
             if tenant is None
-            else client.patch("tenants", tenant, body=_fields(changes or []))
+            else client.patch("tenants", tenant, body=tenant_fields(changes or []))
         )["items"]
         if as_json:
             print_json(found)
@@ -43,13 +43,16 @@ def tenants(
         console.print(_table(found))
 
 
-def _fields(changes: list[str]) -> dict[str, Any]:
+def tenant_fields(changes: list[str]) -> dict[str, Any]:
+    """What is promised to a tenant, from words such as ``most=16``."""
     fields: dict[str, Any] = {}
     for text in changes:
         name, equals, value = text.partition("=")
         if not (name and equals):
             raise InputError("expected FIELD=VALUE", place="tenants", value=text)
-        fields[name.replace("-", "_")] = None if value == "none" else value
+        kind, _, of_type = name.rpartition(".")
+        into = fields.setdefault("types", {}).setdefault(kind, {}) if kind else fields
+        into[of_type.replace("-", "_")] = None if value == "none" else value
     if not fields:
         raise InputError("nothing to change", place="tenants", hint="Say FIELD=VALUE")
     return fields
@@ -62,16 +65,30 @@ def _table(found: list[dict[str, Any]]) -> Table:
     for heading in headings:
         table.add_column(heading, justify="left" if heading == "tenant" else "right")
     for one in found:
-        due, carried = one["due_gpus"], one["carry_over_gpu_hours"]
         table.add_row(
             escape(one["tenant"]),
-            f"{one['weight']:g}",
-            str(one["guaranteed"]),
-            "-" if one["most"] is None else str(one["most"]),
-            "-" if due is None else f"{due:.1f}",
-            str(one["gpus_busy"]),
+            *_promise(one),
             str(one["waiting"]),
             f"{one['gpu_seconds'] / 3600:,.1f}",
-            "-" if carried is None else f"{carried:,.1f} h",
+            _hours(one["carry_over_gpu_hours"]),
         )
+        for kind in one["types"]:
+            carried = _hours(kind["carry_over_gpu_hours"])
+            table.add_row(f"  {escape(kind['gpu_type'])}", *_promise(kind), "", "", carried)
     return table
+
+
+def _promise(one: dict[str, Any]) -> tuple[str, ...]:
+    """Of a tenant, or of it and one type of GPU: weight, guaranteed, most, due and busy."""
+    weight, most, due = one["weight"], one["most"], one["due_gpus"]
+    return (
+        "" if weight is None else f"{weight:g}",
+        str(one["guaranteed"]),
+        "-" if most is None else str(most),
+        "-" if due is None else f"{due:.1f}",
+        str(one["gpus_busy"]),
+    )
+
+
+def _hours(gpu_hours: float | None) -> str:
+    return "-" if gpu_hours is None else f"{gpu_hours:,.1f} h"

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import tomllib
 from pathlib import Path
 
-from shockwave.model.errors import InputError
-from shockwave.model.tenants import Tenant, check_tenant
+from pydantic import ValidationError
 
-_FIELDS = {field.name: field for field in dataclasses.fields(Tenant) if field.name != "name"}
-_OF_PEOPLE = {"users"}  # who they are is nothing to a simulation
-_KINDS = {"weight": (int, float), "carry_over_hours": (int, float), "half_life_hours": (int, float),
-          "guaranteed": (int,), "most": (int,), "by_person": (bool,)}  # fmt: skip
+from shockwave.model.errors import InputError
+from shockwave.model.tenants import Tenant
+from shockwave.server.tenant_settings import TenantSettings
 
 
 def read_tenants(path: Path) -> list[Tenant]:
@@ -30,16 +27,15 @@ def read_tenants(path: Path) -> list[Tenant]:
 
 
 def _tenant(name: str, table: object, source: str) -> Tenant:
-    if not isinstance(table, dict):
-        raise InputError("should be a table", source=source, place=f"tenants.{name}", value=table)
-    for field, value in table.items():
-        place = f"tenants.{name}.{field}"
-        if field not in _FIELDS and field not in _OF_PEOPLE:
-            hint = f"The fields are {', '.join(_FIELDS)}"
-            raise InputError("there is no such field", source=source, place=place, hint=hint)
-        kinds = _KINDS.get(field)
-        is_bool = isinstance(value, bool)
-        if kinds is not None and (not isinstance(value, kinds) or is_bool != (kinds == (bool,))):
-            raise InputError("has the wrong type", source=source, place=place, value=value)
-    given = {field: value for field, value in table.items() if field in _FIELDS}
-    return check_tenant(Tenant(name, **given), source)
+    try:
+        return TenantSettings.model_validate(table).promised_to(name)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)[0]
+        place = ".".join(("tenants", name, *map(str, wrong["loc"])))
+        if wrong["type"] == "extra_forbidden":
+            hint = f"The fields are {', '.join(TenantSettings.model_fields)}"
+            raise InputError(
+                "there is no such field", source=source, place=place, hint=hint
+            ) from None
+        problem = wrong["msg"].removeprefix("Value error, ")
+        raise InputError(problem, source=source, place=place, value=wrong["input"]) from None

@@ -14,7 +14,7 @@ from shockwave.model.errors import JournalError
 from shockwave.model.events import Event, Starts, StopReason
 from shockwave.model.job import Adaptation, JobSpec, OnHang, Preemptible
 from shockwave.model.options import Option
-from shockwave.model.tenants import Tenant
+from shockwave.model.tenants import tenant_of_record
 
 _KINDS: dict[str, type[Any]] = {cls.kind: cls for cls in get_args(Event)}
 _FIELDS = {cls: tuple(field.name for field in dataclasses.fields(cls)) for cls in _KINDS.values()}
@@ -79,7 +79,7 @@ _OF_TYPE: dict[str, Callable[[Any], Any]] = {
     "Node": lambda node: Node(**node),
     "tuple[Node, ...]": lambda nodes: tuple(Node(**node) for node in nodes),
     "JobSpec": spec_of_record,
-    "Tenant": lambda tenant: Tenant(**tenant),
+    "Tenant": tenant_of_record,
     "Placement": lambda parts: tuple((node, tuple(slots)) for node, slots in parts),
     "Option | None": lambda option: None if option is None else Option(**option),
     "tuple[tuple[str, int, float], ...]": _options_and_seconds,

@@ -403,12 +403,9 @@ class RunEnded:
     rounds: int
 
 
-Event = (
-    RunStarted
-    | SettingsChanged
-    | JobSubmitted
-    | JobChanged
-    | JobHeld
+# What happens to a job that is there, or is asked for it: each has its id as ``job``.
+JobEvent = (
+    JobHeld
     | JobReleased
     | CancelRequested
     | RequeueRequested
@@ -417,11 +414,19 @@ Event = (
     | JobNoted
     | JobSilent
     | JobStopped
-    | Progressed
     | RegimeChanged
     | JobFinished
     | JobFailed
     | JobCancelled
+)
+
+Event = (
+    JobEvent
+    | RunStarted
+    | SettingsChanged
+    | JobSubmitted
+    | JobChanged
+    | Progressed
     | NodeUp
     | NodeDown
     | NodeOccupied

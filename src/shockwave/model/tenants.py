@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shockwave.model.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class TypePromise:
+    """What a tenant was promised of the GPUs of one type. Without a ``weight``, its own holds."""
+
+    gpu_type: str
+    weight: float | None = None
+    guaranteed: int = 0
+    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +26,8 @@ class Tenant:
     want them, ``most`` is what they may hold at once, None for all. What a tenant leaves unused is
     lent to others, and comes back to it as carry-over: GPU time on top of its share, at most its
     share of ``carry_over_hours``, of which half is forgotten every ``half_life_hours``. With
-    ``by_person`` the people of a tenant share equally what it has.
+    ``by_person`` the people of a tenant share equally what it has. ``types`` says what is another
+    for GPUs of some types; ``guaranteed`` and ``most`` of the tenant count those of all types.
     """
 
     name: str
@@ -26,20 +37,70 @@ class Tenant:
     carry_over_hours: float = 24.0
     half_life_hours: float = 168.0
     by_person: bool = False
+    types: tuple[TypePromise, ...] = ()
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is anything that it may not have."""
+        return self.most is not None or any(promise.most is not None for promise in self.types)
+
+    def most_of(self, gpu_type: str) -> float:
+        """How many GPUs of a type it may hold at once."""
+        promise = self._promise(gpu_type)
+        limits = (self.most, promise.most)
+        return min((limit for limit in limits if limit is not None), default=math.inf)
+
+    def as_of(self, gpu_type: str, *, alone: bool) -> Tenant:
+        """The tenant where only GPUs of this type are shared; ``alone``: there are no others."""
+        promise = self._promise(gpu_type)
+        most = self.most_of(gpu_type)
+        guaranteed = max(promise.guaranteed, self.guaranteed if alone else 0)
+        return replace(
+            self,
+            weight=self.weight if promise.weight is None else promise.weight,
+            guaranteed=int(min(guaranteed, most)),
+            most=None if math.isinf(most) else int(most),
+        )
+
+    def _promise(self, gpu_type: str) -> TypePromise:
+        found = (promise for promise in self.types if promise.gpu_type == gpu_type)
+        return next(found, TypePromise(gpu_type))
+
+
+def tenant_of_record(record: dict[str, object]) -> Tenant:
+    """The inverse of writing one down."""
+    types = record.get("types", ())
+    assert isinstance(types, list | tuple)
+    return Tenant(**{**record, "types": tuple(TypePromise(**one) for one in types)})  # type: ignore[arg-type]
 
 
 def check_tenant(tenant: Tenant, source: str | None = None) -> Tenant:
     """The tenant, if it makes sense. Raises :class:`InputError` that names the field."""
-    most = math.inf if tenant.most is None else tenant.most
+    _check("name", tenant.name, bool(tenant.name), "a tenant has a name", "tenant", source)
+    _check_promise(tenant, f"tenant {tenant.name}", source)
+    for promise in tenant.types:
+        _check_promise(promise, f"tenant {tenant.name}, type {promise.gpu_type}", source)
     for field, is_right, expected in (
-        ("name", bool(tenant.name), "a tenant has a name"),
-        ("weight", 0 < tenant.weight < math.inf, "must be above 0"),
         ("half_life_hours", 0 < tenant.half_life_hours < math.inf, "must be above 0"),
         ("carry_over_hours", 0 <= tenant.carry_over_hours < math.inf, "must not be negative"),
-        ("guaranteed", tenant.guaranteed >= 0, "must not be negative"),
-        ("most", most >= tenant.guaranteed, "must not be below what is guaranteed"),
     ):
-        if not is_right:
-            place = f"tenant {tenant.name}, {field}"
-            raise InputError(expected, source=source, place=place, value=getattr(tenant, field))
+        _check(field, getattr(tenant, field), is_right, expected, f"tenant {tenant.name}", source)
     return tenant
+
+
+def _check_promise(promise: Tenant | TypePromise, place: str, source: str | None) -> None:
+    weight = 1.0 if promise.weight is None else promise.weight
+    most = math.inf if promise.most is None else promise.most
+    for field, is_right, expected in (
+        ("weight", 0 < weight < math.inf, "must be above 0"),
+        ("guaranteed", promise.guaranteed >= 0, "must not be negative"),
+        ("most", most >= promise.guaranteed, "must not be below what is guaranteed"),
+    ):
+        _check(field, getattr(promise, field), is_right, expected, place, source)
+
+
+def _check(
+    field: str, value: object, is_right: bool, expected: str, place: str, source: str | None
+) -> None:
+    if not is_right:
+        raise InputError(expected, source=source, place=f"{place}, {field}", value=value)

@@ -1,24 +1,20 @@
 """What each tenant may use of a round, and in whose favour GPUs are handed out.
 
 A pure layer between tenants and policies: from weights, guarantees, limits, balances and what is
-wanted now to GPUs per tenant (:func:`shares_of`), to the weight that each job has in the market
-(:func:`effective_weights`), and to the jobs that run (:func:`handed_out`), in an order that any
-policy may have made. docs/tenants.md has the equations.
+wanted now to GPUs per tenant (:func:`shares_of`), and to the weight that each job has in the market
+(:func:`effective_weights`). docs/tenants.md has the equations.
 """
 
 from __future__ import annotations
 
 import bisect
-import heapq
-import math
-from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from shockwave.model.tenants import Tenant
-from shockwave.model.view import Bools, Floats, Ints
+from shockwave.model.view import Floats, Ints
 
 SPENDING = 0.5  # of its share that a tenant may spend of its carry-over in a round, beyond it
 LAG_ROUNDS = 5.0  # in which what was owed and not given is made up for
@@ -121,118 +117,3 @@ def effective_weights(weight: Floats, tenant: Ints, due: Mapping[int, float]) ->
     endowment = np.array([max(due.get(number, 0.0), 1e-6) for number in numbers.tolist()])
     scaled = weight * (endowment / total)[inverse]
     return np.asarray(scaled * (weight.mean() / scaled.mean()))
-
-
-@dataclass(frozen=True)
-class Purse:
-    """What one tenant may take in a round: ``gpus`` in its favour, ``guaranteed`` before all."""
-
-    gpus: float
-    guaranteed: int = 0
-    most: float = math.inf
-    people: Mapping[int, float] | None = None  # GPUs in favour of each of them, where they share
-
-
-@dataclass(frozen=True, eq=False)
-class Handed:
-    """Positions that run, and of those that wait who was kept back by a limit or by the share."""
-
-    run: Ints
-    at_most: Bools
-    at_share: Bools
-
-
-def handed_out(
-    order: Ints,
-    *,
-    first: Ints,
-    gpus: Ints,
-    tenant: Ints,
-    person: Ints,
-    running: Bools,
-    purses: Mapping[int, Purse],
-    room: int,
-) -> Handed:
-    """Hands GPUs to the jobs of ``order``, each tenant's in that order, ``first`` before all.
-
-    The next GPUs go to the tenant that has most left of what is in its favour, and a tenant may
-    overdraw that by one gang: the balance remembers it. A job that runs is let go only when all of
-    it is overdrawn. What nobody can claim is lent to whoever comes next. Work conserving but for
-    the tenants' limits.
-    """
-    takers = {number: _Taker(purse) for number, purse in purses.items()}
-    run: list[int] = []
-    size, owner, people = gpus.tolist(), tenant.tolist(), person.tolist()
-    for position in first.tolist():
-        takers[owner[position]].took += size[position]
-        takers[owner[position]].gave(people[position], size[position])
-        room -= size[position]
-        run.append(position)
-    staying = set(run)
-    for position in order.tolist():
-        if position not in staying:
-            takers[owner[position]].waits(people[position], position)
-    at_most = np.zeros(len(gpus), dtype=np.bool_)
-    heap = [(-key, number) for number, taker in takers.items() for key in taker.key(size, running)]
-    heapq.heapify(heap)
-    while heap and room > 0:
-        _, number = heapq.heappop(heap)
-        taker = takers[number]
-        position = taker.pop()
-        need = size[position]
-        if taker.took + need > taker.purse.most:
-            at_most[position] = True
-        elif need <= room:
-            taker.took += need
-            taker.gave(people[position], need)
-            room -= need
-            run.append(position)
-        for key in taker.key(size, running):
-            heapq.heappush(heap, (-key, number))
-    chosen = np.array(run, dtype=np.int64)
-    waits = np.ones(len(gpus), dtype=np.bool_)
-    waits[chosen] = False
-    full = {number for number, taker in takers.items() if taker.took >= taker.purse.gpus}
-    at_limit = {number for number, taker in takers.items() if taker.took >= taker.purse.most}
-    at_most |= np.isin(tenant, list(at_limit))
-    return Handed(chosen, at_most & waits, np.isin(tenant, list(full)) & waits & ~at_most)
-
-
-@dataclass
-class _Taker:
-    """A tenant at the counter: who of its people is next, and what was taken."""
-
-    purse: Purse
-    took: int = 0
-    queues: dict[int, deque[int]] = field(default_factory=dict)  # by person
-    taken: dict[int, int] = field(default_factory=dict)
-    _next: int = 0
-
-    def waits(self, person: int, position: int) -> None:
-        self.queues.setdefault(0 if self.purse.people is None else person, deque()).append(position)
-
-    def gave(self, person: int, gpus: int) -> None:
-        self.taken[person] = self.taken.get(person, 0) + gpus
-
-    def key(self, size: Sequence[int], running: Bools) -> list[float]:
-        """How much in its favour is left for its next job; empty if it has none."""
-        if not self.queues:
-            return []
-        people = self.purse.people
-        if people is not None:
-            left = {who: people.get(who, 0.0) - self.taken.get(who, 0) for who in self.queues}
-            self._next = max(left, key=lambda who: (left[who], -who))
-        else:
-            self._next = 0
-        position = self.queues[self._next][0]
-        need = size[position]
-        if self.took + need <= self.purse.guaranteed:
-            return [math.inf]
-        return [self.purse.gpus - self.took + (need if running[position] else 0)]
-
-    def pop(self) -> int:
-        queue = self.queues[self._next]
-        position = queue.popleft()
-        if not queue:
-            del self.queues[self._next]
-        return position

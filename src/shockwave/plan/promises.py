@@ -4,8 +4,9 @@ An interval that is called 80 % must hold the truth in 80 % of all cases, whatev
 for which it would not: futures that were sampled too alike, orders that changed, gangs that did
 not fit. So what was told is remembered until the truth is known, and its errors correct the next
 intervals (split conformal prediction, each end by itself, errors in units of the time foretold).
-Starts of waiting jobs and finishes of waiting and of running jobs have errors of their own, and
-so have short, middling and long times.
+Starts of waiting jobs and finishes of waiting and of running jobs have errors of their own. The
+middle is moved only as far as the errors agree on: those that are known first are not like those
+that come later, and a guess from samples is worth more than a correction by unlike cases.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ import numpy as np
 from shockwave.model.view import Bools, Floats, Ints
 
 TAIL = 0.1  # of the cases beyond either end of an interval
-_REMEMBERED = 300  # errors of each kind
+_AIM = 0.08  # of the errors so far: what comes is never quite like what was, so a little wider
+_AGREED = 0.3  # of the errors may be on the other side of what the middle is moved by
+_REMEMBERED = 2000  # errors of each kind
 _ENOUGH = 20  # errors from which intervals are corrected
-_BOUNDS = (8.0, 40.0)  # rounds: short, middling, long
 _AT_ONCE = 64  # jobs of which it is remembered what was told of them, spread over all
 _OPEN = 8192  # intervals of which nobody knows the truth yet; of more, every second is forgotten
-_RESOLUTION_SECONDS = 1.0  # nothing is told more exactly than this
+_RESOLUTION_ROUNDS = 0.25  # nothing is told more exactly than this
 
 
 class Told(IntEnum):
@@ -38,8 +40,8 @@ class Told(IntEnum):
 # Errors of low, middle and high in units of the time foretold; before there are any, these.
 _Errors = tuple[float, float, float]
 _AT_FIRST: dict[Told, _Errors] = {
-    Told.START: (-0.3, 0.0, 0.6),
-    Told.FINISH_WAITING: (-0.15, 0.0, 0.3),
+    Told.START: (-0.5, 0.0, 0.8),
+    Told.FINISH_WAITING: (-0.2, 0.0, 0.35),
     Told.FINISH_RUNNING: (-0.02, 0.0, 0.1),
 }
 
@@ -51,6 +53,11 @@ class Intervals:
     low: Floats
     middle: Floats
     high: Floats
+
+    @staticmethod
+    def exactly(seconds: Floats) -> Intervals:
+        """Where one time is known and no spread: that has to come from errors of the past."""
+        return Intervals(seconds, seconds, seconds)
 
     @property
     def parts(self) -> tuple[Floats, Floats, Floats]:
@@ -103,7 +110,7 @@ class Promises:
 
     def __init__(self) -> None:
         self._open = _Open.empty()
-        self._errors: dict[tuple[int, int], deque[_Errors]] = {}
+        self._errors = {about: deque[_Errors](maxlen=_REMEMBERED) for about in Told}
 
     def remember(self, about: Told, handles: Ints, now: float, told: Intervals) -> None:
         """What was told of these jobs at ``now``, before any correction."""
@@ -126,17 +133,17 @@ class Promises:
 
     def corrected(self, about: Told, told: Intervals, now: float, unit: float) -> Intervals:
         """The intervals with the errors of their kind taken into account."""
-        size = _sizes(told.middle, unit)
-        overdue = self._overdue(about, now, unit)
-        lengths = range(len(_BOUNDS) + 1)
-        shift = np.array([self._shift(about, length, overdue) for length in lengths])
-        low, middle, high = shift[size].T
+        low, middle, high = self._shift(about, now, unit)
         scale = np.maximum(told.middle, unit)
         centre = np.maximum(told.middle + middle * scale, 0.0)
+        about_it = _RESOLUTION_ROUNDS * unit
+        # What was foretold is held whatever the errors say: they may be of unlike cases.
+        earliest = np.minimum(centre - about_it, told.middle)
+        latest = np.maximum(centre + about_it, told.middle)
         return Intervals(
-            low=np.clip(told.low + low * scale, 0.0, np.maximum(centre - _RESOLUTION_SECONDS, 0.0)),
+            low=np.maximum(np.minimum(told.low + low * scale, earliest), 0.0),
             middle=centre,
-            high=np.maximum(told.high + high * scale, centre + _RESOLUTION_SECONDS),
+            high=np.maximum(told.high + high * scale, latest),
         )
 
     def _resolve(self, concerned: Bools, handles: Ints, when: Floats, unit: float) -> None:
@@ -147,37 +154,27 @@ class Promises:
         if hit.any():
             known = self._open.of(hit)
             truth = when[order][np.searchsorted(handles[order], known.handle)] - known.told_at
-            sizes, errors = _errors(known, truth, unit)
-            for about, size, error in zip(known.about.tolist(), sizes, errors, strict=True):
-                own = self._errors.setdefault((about, size), deque(maxlen=_REMEMBERED))
-                own.append(error)
+            for about, error in zip(known.about.tolist(), _errors(known, truth, unit), strict=True):
+                self._errors[Told(about)].append(error)
             self._open = self._open.of(~hit)
 
-    def _overdue(self, about: Told, now: float, unit: float) -> dict[int, list[_Errors]]:
-        """By size: errors of what has not come true although its interval is over.
+    def _shift(self, about: Told, now: float, unit: float) -> _Errors:
+        """By how much to move low, middle and high, in units of the time foretold.
 
-        Without them only the early ones would count while the late ones are still to come.
+        What has not come true although its interval is over counts already, or only the early
+        ones would count while the late ones are still to come.
         """
         waited = now - self._open.told_at
-        over = self._open.of((self._open.about == about) & (waited > self._open.high))
-        found: dict[int, list[_Errors]] = {}
-        for size, error in zip(*_errors(over, now - over.told_at, unit), strict=True):
-            found.setdefault(size, []).append(error)
-        return found
-
-    def _shift(self, about: Told, size: int, overdue: dict[int, list[_Errors]]) -> _Errors:
-        """By how much to move low, middle and high, in units of the time foretold."""
-        errors = [*self._errors.get((about, size), ()), *overdue.get(size, ())]
-        if len(errors) < _ENOUGH:
-            errors = [e for (kind, _), own in self._errors.items() if kind == about for e in own]
-            errors += [error for own in overdue.values() for error in own]
+        overdue = self._open.of((self._open.about == about) & (waited > self._open.high))
+        errors = [*self._errors[about], *_errors(overdue, now - overdue.told_at, unit)]
         if len(errors) < _ENOUGH:
             return _AT_FIRST[about]
         low, middle, high = np.array(errors).T
+        least, most = np.quantile(middle, (_AGREED, 1.0 - _AGREED))
         return (
-            float(np.quantile(low, TAIL)),
-            float(np.median(middle)),
-            float(np.quantile(high, 1.0 - TAIL)),
+            float(np.quantile(low, _AIM)),
+            float(np.clip(0.0, least, most)),
+            float(np.quantile(high, 1.0 - _AIM)),
         )
 
 
@@ -209,13 +206,8 @@ class _Open:
         )
 
 
-def _errors(told: _Open, truth: Floats, unit: float) -> tuple[list[int], list[_Errors]]:
-    """The size that counts, and how far the truth is from each part of the intervals."""
+def _errors(told: _Open, truth: Floats, unit: float) -> list[_Errors]:
+    """How far the truth is from each part of the intervals."""
     scale = np.maximum(told.middle, unit)
     parts = np.stack([(truth - part) / scale for part in (told.low, told.middle, told.high)])
-    sizes: list[int] = _sizes(told.middle, unit).tolist()
-    return sizes, [tuple(part) for part in parts.T.tolist()]
-
-
-def _sizes(seconds: Floats, unit: float) -> Ints:
-    return np.searchsorted(np.array(_BOUNDS) * unit, seconds)
+    return [tuple(part) for part in parts.T.tolist()]
