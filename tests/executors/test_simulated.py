@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.engine.runs import RandomPolicy, Run, Scripted, make_job
 
-from shockwave.engine.state import Rounds
+from shockwave.engine.rounds import Rounds
 from shockwave.executors.faults import Fault, JobCrash, JobFailure, NodeFailure, NodeRecovery
 from shockwave.executors.simulation import by_arrival, simulate
 from shockwave.model.cluster import Cluster, Node

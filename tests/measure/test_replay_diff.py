@@ -34,3 +34,7 @@ def test_the_first_round_that_differs_is_shown_with_its_jobs() -> None:
     # Up to then the same jobs were started at the same times.
     for events in (live, other):
         assert any(isinstance(e, JobStarted) and e.time <= found.live.time for e in events)
+    assert found.starts is not None
+    orders = [[e.job for e in events if isinstance(e, JobStarted)] for events in (live, other)]
+    alike = next(n for n, (one, two) in enumerate(zip(*orders, strict=False)) if one != two)
+    assert [start.job for start in found.starts] == [order[alike] for order in orders]

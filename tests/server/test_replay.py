@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from shockwave.executors.faults import (
     NodeOccupation,
     NodeRecovery,
 )
+from shockwave.executors.replayed import EndSeconds, LaunchSeconds
 from shockwave.executors.simulation import TraceTruth, simulate
 from shockwave.measure.replay import recorded_run, replay
 from shockwave.model.cluster import Cluster, Node
@@ -35,6 +37,7 @@ from shockwave.model.events import (
     Progressed,
     RegimeChanged,
     RunStarted,
+    Starts,
     StopReason,
 )
 from shockwave.model.job import Adaptation, JobSpec, Preemptible, Regime
@@ -145,13 +148,13 @@ def test_regimes_and_epoch_times_are_those_that_were_measured() -> None:
     run = recorded_run(events)
     assert run.jobs[0].regimes == (Regime(32, 4, 2.0), Regime(64, 6, 1.0))
     assert run.jobs[0].spec is SPEC
-    assert run.restart_seconds == 1.0  # from its start to its first word
+    assert run.overheads.start_seconds == 1.0  # from its start to its first word
 
 
 def test_the_cost_of_a_start_is_not_fitted_to_the_result() -> None:
     """Else the simulated completion times would agree with the live ones by construction."""
     costs = {
-        recorded_run(live(JobFinished(finish, "a", work))).restart_seconds
+        recorded_run(live(JobFinished(finish, "a", work))).overheads.start_seconds
         for finish, work in ((27.0, 14.0), (95.0, 14.0), (95.0, 80.0))
     }
     assert costs == {1.0}
@@ -161,9 +164,55 @@ def test_epoch_times_add_up_to_what_the_job_took() -> None:
     events = live(RegimeChanged(20.0, "a", 4, 64), JobFinished(40.0, "a", 26.0))
     assert recorded_run(events).jobs[0].regimes == (Regime(32, 4, 2.0), Regime(64, 6, 3.0))
     events = live(progressed(20.0, 10.0, 0, 3.0, 18.0, 20.0), JobFinished(31.0, "a", 52.0))
-    only = recorded_run(events).jobs[0].regimes
-    assert [(regime.configuration, regime.epochs) for regime in only] == [(32, 10)]
-    assert only[0].seconds == pytest.approx(52.0)
+    regimes = recorded_run(events).jobs[0].regimes
+    assert sum(regime.epochs for regime in regimes) == 10
+    assert sum(regime.seconds for regime in regimes) == pytest.approx(52.0)
+
+
+def test_epochs_that_were_slow_are_slow_in_the_replay_too() -> None:
+    """Round by round; and a regime that passed between two rounds took what its news say."""
+    events = live(
+        progressed(30.0, 6.0, 0, 2.5, 10.0, 10.0),
+        RegimeChanged(30.0, "a", 6, 64),
+        RegimeChanged(34.0, "a", 8, 32),
+        progressed(40.0, 10.0, 0, 2.0, 8.0, 10.0),
+        JobFinished(38.0, "a", 26.0),
+    )
+    first, slow, between, last = recorded_run(events).jobs[0].regimes
+    assert (first, slow) == (Regime(32, 4, 2.0), Regime(32, 2, 5.0))
+    assert (between.configuration, between.epochs) == (64, 2)
+    assert between.epoch_seconds == pytest.approx(2.0, rel=0.05)
+    assert between.seconds + last.seconds == pytest.approx(8.0)
+
+
+def test_what_the_cluster_added_is_added_again() -> None:
+    """A start, an end and its notice are as long as they were, and the next job waits for them."""
+    second = replace(SPEC, id="b", arrival_seconds=6.0)
+    ended = Progressed(
+        36.0, np.array([0]), np.array([10.0]), np.array([0]), np.array([2.0]), np.array([12.0]),
+        np.array([16.0]), restart_seconds=np.array([0.75]), silent_seconds=np.array([0.5]),
+    )  # fmt: skip
+    events: list[Event] = [
+        replace(STARTED, starts=Starts.IMMEDIATE),
+        JobSubmitted(5.0, SPEC),
+        JobStarted(5.0, "a", (("n0", (0,)),), 1),
+        JobSubmitted(6.0, second),
+        RegimeChanged(6.0, "a", 0, 32),
+        progressed(20.0, 4.0, 0, 2.0, 8.0, 14.75),
+        ended,
+        JobFinished(34.5, "a", 20.0),
+        JobStarted(36.0, "b", (("n0", (0,)),), 1),
+        RegimeChanged(39.0, "b", 0, 32),
+        JobFinished(60.0, "b", 20.0),
+    ]
+    run = recorded_run(events)
+    assert run.overheads.launches["a", 1] == LaunchSeconds(order=0.25, start=0.75)
+    assert run.overheads.launches["b", 1] == LaunchSeconds(start=3.0)
+    assert run.overheads.ends == {"a": EndSeconds(leave=0.5, notice=1.5)}
+    simulated = replay(events).simulated
+    # 5 + 1 to start + 20 of work + 0.5 to leave; noticed 1.5 later, then b: 3 + 20, and leaves.
+    assert simulated.jobs.finish.tolist() == [26.5, 51.5]
+    assert simulated.leases.start.tolist() == [5.0, 28.0]
 
 
 def test_regimes_that_a_crash_undid_do_not_count() -> None:

@@ -63,9 +63,11 @@ def replay(
             typer.echo(json.dumps(_document(result), indent=1))
             return
         console.print(_table(result, journal))
+        overheads = result.run.overheads
         note(
-            f"A first start took {duration(result.run.restart_seconds)} on average until the job "
-            "reported; epoch times are those of the live run."
+            f"A start took {duration(overheads.start_seconds)} on average until the job reported, "
+            f"an end {duration(overheads.end.leave)} and {duration(overheads.end.notice)} "
+            "until it was noticed; these and the epoch times are those of the run."
         )
         told = {"policy": result.policy, **result.told}
         if told_kinds(told):
@@ -89,16 +91,27 @@ def _show_difference(found: Difference | None) -> None:
     for job in found.jobs:
         table.add_row(job, _seen(live.jobs.get(job)), _seen(simulated.jobs.get(job)))
     console.print(table)
+    if found.starts is not None:
+        lived, replayed = found.starts
+        console.print(
+            f"The first start that differs: {lived.job} at {lived.time:.1f} s live, "
+            f"{replayed.job} at {replayed.time:.1f} s simulated."
+        )
 
 
 def _seen(job: SeenJob | None) -> str:
     if job is None:
         return "is not there"
     verb = "runs" if job.runs else "waits"
-    return (
-        f"{verb}, {job.epochs_done:g} epochs in {duration(job.received_seconds)}, "
-        f"{count_of(job.restarts, 'restart')}"
-    )
+    words = [
+        f"{verb}, {job.epochs_done:g} epochs in {duration(job.received_seconds)}",
+        count_of(job.restarts, "restart"),
+    ]
+    if job.start_seconds is not None:
+        words.append(f"start {duration(job.start_seconds)}")
+    if job.runs and job.unsaved_seconds is not None:
+        words.append(f"unsaved {duration(job.unsaved_seconds)}")
+    return ", ".join(words)
 
 
 def _table(result: Replay, journal: str) -> Table:
@@ -135,7 +148,9 @@ def _document(result: Replay) -> dict[str, object]:
         "jobs": len(result.run.jobs),
         "gpus": result.live.gpus,
         "round_seconds": result.run.settings.round_seconds,
-        "restart_seconds": result.run.restart_seconds,
+        "restart_seconds": result.run.overheads.start_seconds,
+        "end_seconds": result.run.overheads.end.leave,
+        "notice_seconds": result.run.overheads.end.notice,
         "faults": len(result.run.faults),
         "first_difference": None if result.difference is None else asdict(result.difference),
         "told": result.told,

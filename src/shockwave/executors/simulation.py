@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from shockwave.engine.loop import Observer, RoundLoop
 from shockwave.engine.options import OptionTable
 from shockwave.engine.placement import Placer
 from shockwave.engine.retry import Retries
-from shockwave.engine.state import Rounds, SchedulerState
+from shockwave.engine.rounds import Rounds
+from shockwave.engine.state import SchedulerState
 from shockwave.executors.faults import Fault
 from shockwave.executors.simulated import SimulatedExecutor
 from shockwave.model.cluster import Cluster
@@ -116,15 +117,7 @@ def simulate(
     """
     rounds = rounds or Rounds()
     check_that_all_fit(jobs, cluster, trace)
-    limits = {tenant.name: tenant.most for tenant in tenants if tenant.most is not None}
-    for job in jobs:
-        most = limits.get(job.spec.tenant)
-        if most is not None and job.spec.gpus > most:
-            raise InputError(
-                f"job {job.spec.id} needs {count_of(job.spec.gpus, 'GPU')} at once, but tenant "
-                f"{job.spec.tenant} may hold {count_of(most, 'GPU')} at most",
-                source=trace or None,
-            )
+    _check_limits(jobs, cluster, {tenant.name: tenant for tenant in tenants}, trace)
     settings = RunStarted(
         0.0,
         policy=policy.name,
@@ -149,6 +142,26 @@ def simulate(
         tenants=tenants,
         on_progress=on_progress,
     )
+
+
+def _check_limits(
+    jobs: Sequence[TraceJob], cluster: Cluster, tenants: Mapping[str, Tenant], trace: str
+) -> None:
+    """Raises :class:`InputError` for a gang that its tenant may never hold."""
+    types = {node.gpu_type for node in cluster.nodes}
+    for job in jobs:
+        tenant, spec = tenants.get(job.spec.tenant), job.spec
+        if tenant is None or not tenant.limited:
+            continue
+        usable = types.intersection(spec.gpu_types) or types
+        most = max(tenant.most_of(kind) for kind in usable)
+        least = min((spec.gpus, *spec.gpu_counts))
+        if least > most:
+            raise InputError(
+                f"job {spec.id} needs {count_of(least, 'GPU')} at once, but tenant "
+                f"{spec.tenant} may hold {count_of(int(most), 'GPU')} at most",
+                source=trace or None,
+            )
 
 
 def check_that_all_fit(jobs: Sequence[TraceJob], cluster: Cluster, trace: str = "") -> None:
@@ -186,23 +199,18 @@ def run_simulation(
     *,
     faults: Sequence[Fault] = (),
     retries: Retries | None = None,
-    restart_seconds: float | None = None,
-    whole_epochs: bool = False,
+    executor: SimulatedExecutor | None = None,
     journal: Journal | None = None,
     observers: Sequence[Observer] = (),
     tenants: Sequence[Tenant] = (),
     on_progress: Callable[[int], None] | None = None,
 ) -> list[Event]:
-    """A run with exactly these settings; ``restart_seconds`` is what a start really costs.
-
-    With ``whole_epochs`` jobs tell of epochs when they are done, as real ones do.
-    """
+    """A run with exactly these settings; with an ``executor`` of one's own it has the faults."""
     ordered = by_arrival(jobs)
-    cost = settings.restart_seconds if restart_seconds is None else restart_seconds
     memory = MemoryJournal()
     log = Log(SchedulerState(), memory if journal is None else journal)
     log.emit(settings, *(TenantChanged(0.0, tenant) for tenant in tenants))
-    executor = SimulatedExecutor(ordered, cost, faults, whole_epochs=whole_epochs)
+    executor = executor or SimulatedExecutor(ordered, settings.restart_seconds, faults)
     loop = RoundLoop(
         policy=policy,
         predictor=predictor,

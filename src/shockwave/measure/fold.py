@@ -117,9 +117,11 @@ class _Fold:
                 self.job_stopped(event)
             case JobFinished():
                 self.job_left(event, JobState.FINISHED, LeaseEnd.FINISHED)
-                self.exclusive[self.index[event.job]] = event.exclusive_seconds
+                job = self.index[event.job]
+                self.exclusive[job] = event.exclusive_seconds
                 if event.alone_seconds:
-                    self.alone[self.index[event.job]] = Alone.of(event.alone_seconds)
+                    spec = self.submitted[job].job
+                    self.alone[job] = Alone.of(event.alone_seconds, spec.gpu_counts)
             case JobFailed():
                 self.job_left(event, JobState.FAILED, LeaseEnd.FAILED)
             case JobCancelled():
@@ -302,6 +304,7 @@ class _Fold:
             gpu_seconds=per_job(seconds * leases.gpus),
             productive_seconds=np.where(finished, exclusive, per_job(working)),
             alone=self.alone,
+            owner=tuple(spec.owner for spec in specs),
         )
 
     def decisions(self) -> Decisions:

@@ -72,6 +72,7 @@ class Jobs:
     gpu_seconds: Floats  # GPUs x seconds under lease
     productive_seconds: Floats  # X of finished jobs; under lease less the restarts of others
     alone: Mapping[int, Alone] = field(default_factory=dict)  # where it is known, by position
+    owner: tuple[str, ...] = ()  # who submitted it, empty where nobody said
 
     def __len__(self) -> int:
         return len(self.id)

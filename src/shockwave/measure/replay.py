@@ -8,13 +8,13 @@ the run itself: what is compared is the schedule and its costs, not a forecast o
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 import numpy as np
 
+from shockwave.engine.journal import Journal
 from shockwave.executors.faults import (
     Fault,
     JobCrash,
@@ -23,10 +23,14 @@ from shockwave.executors.faults import (
     NodeOccupation,
     NodeRecovery,
 )
+from shockwave.executors.replayed import Overheads, ReplayedExecutor
+from shockwave.executors.simulated import SimulatedExecutor
 from shockwave.executors.simulation import TraceTruth, by_arrival, run_simulation
 from shockwave.measure.fold import fold_history
 from shockwave.measure.history import RunHistory
 from shockwave.measure.metrics import METRICS
+from shockwave.measure.observed import ObservedJob
+from shockwave.measure.overheads import measured_overheads
 from shockwave.measure.replay_diff import Difference, first_difference
 from shockwave.measure.told import ToldFigures, WhatIsTold
 from shockwave.model.cluster import Node
@@ -62,17 +66,11 @@ from shockwave.model.events import (
     TenantChanged,
     job_of,
 )
-from shockwave.model.job import JobSpec, Preemptible, Regime, TraceJob
+from shockwave.model.job import TraceJob
 from shockwave.model.options import Option
-from shockwave.model.speeds import Speeds
 from shockwave.model.tenants import Tenant
-from shockwave.model.view import Floats
 from shockwave.policies import registry as policies
 from shockwave.predict import registry as predictors
-
-_LONGEST_RESTART = 0.9  # of a round; with more no simulated job would make progress
-_UNKNOWN_EPOCH_SECONDS = 1.0  # of a job of which nothing was ever measured
-_SAME = 1e-9  # relative; what sums differ by when they are the same
 
 FIGURES = (
     "makespan_seconds", "mean_jct_seconds",
@@ -87,7 +85,7 @@ class RecordedRun:
     settings: RunStarted
     jobs: tuple[TraceJob, ...]
     faults: tuple[Fault, ...]
-    restart_seconds: float  # see measured_restart_seconds
+    overheads: Overheads
     tenants: tuple[Tenant, ...] = ()  # as they were at the end
 
 
@@ -147,19 +145,22 @@ def replay(
     settings = run.settings
     chosen = policies.create(policy or settings.policy, seed=settings.seed)
     feeding = predictor or (settings.predictor if policy is None else chosen.predictor)
-    told = WhatIsTold()
-    simulated = run_simulation(
+    overheads = run.overheads
+    if restart_seconds is not None:
+        overheads = overheads.with_starts(restart_seconds)
+    told, journal = WhatIsTold(), _WholeJournal()
+    run_simulation(
         # With what the policy believed a start to cost.
         replace(settings, policy=chosen.name, predictor=feeding),
         run.jobs,
         chosen,
         predictors.create(feeding, truth=TraceTruth(by_arrival(run.jobs))),
-        faults=run.faults,
+        executor=replaying_executor(run, overheads),
         tenants=run.tenants,
-        restart_seconds=run.restart_seconds if restart_seconds is None else restart_seconds,
-        whole_epochs=settings.started_unix is not None,
+        journal=journal,
         observers=(told,),
     )
+    simulated = journal.events
     kept = {job.spec.id for job in run.jobs}
     live = [event for event in recorded if job_of(event) is None or job_of(event) in kept]
     return Replay(
@@ -171,6 +172,24 @@ def replay(
         first_difference(_only(kept, recorded), simulated),
         told.figures(simulated),
     )
+
+
+def replaying_executor(run: RecordedRun, overheads: Overheads) -> SimulatedExecutor:
+    """A simulated run has what a start costs in its settings, and nothing else costs time."""
+    if run.settings.started_unix is None:
+        return SimulatedExecutor(run.jobs, overheads.start_seconds, run.faults)
+    rounds = run.settings.round_seconds
+    return ReplayedExecutor(run.jobs, overheads, run.faults, round_seconds=rounds)
+
+
+class _WholeJournal(Journal):
+    """With the progress of every round, which is what decisions were taken on."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def write(self, events: Sequence[Event]) -> None:
+        self.events += events
 
 
 def _only(kept: set[str], events: Iterable[Event]) -> Iterator[Event]:
@@ -189,110 +208,6 @@ def _only(kept: set[str], events: Iterable[Event]) -> Iterator[Event]:
             yield replace(some, handle=renamed)
         elif job_of(event) is None or job_of(event) in kept:
             yield event
-
-
-@dataclass
-class _Observed:
-    """What a journal says about one job."""
-
-    spec: JobSpec
-    regimes: list[tuple[int, int]] = field(default_factory=list)  # (epoch, configuration)
-    measured: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
-    epochs_done: float = 0.0
-    exclusive_seconds: float | None = None  # of a finished job
-    given_up: tuple[float, str] | None = None
-    option: Option | None = None  # that it held last
-    measured_with: dict[Option, list[tuple[float, float]]] = field(default_factory=dict)
-    alone: dict[Option, float] = field(default_factory=dict)  # all epochs, where that is known
-    saves: bool = False  # whether it ever told of a checkpoint
-
-    def enter(self, epoch: int, configuration: int) -> None:
-        """A crash may have taken the job back behind regimes that it had entered."""
-        self.regimes = [item for item in self.regimes if item[0] < epoch]
-        if not self.regimes or self.regimes[-1][1] != configuration:
-            self.regimes.append((epoch, configuration))
-
-    def progress(self, epochs_done: float, index: int, epoch_seconds: float) -> None:
-        done = epochs_done - self.epochs_done
-        self.epochs_done = epochs_done
-        if not math.isnan(epoch_seconds):
-            values = self.measured.setdefault(self.spec.configurations[index], [])
-            values.append((epoch_seconds, max(done, 0.0)))
-            if self.option is not None:
-                with_it = self.measured_with.setdefault(self.option, [])
-                with_it.append((epoch_seconds, max(done, 0.0)))
-
-    def epoch_seconds(self, configuration: int) -> float:
-        """Measured, each measurement weighted by the epochs it stands for; else declared."""
-        values = self.measured.get(configuration)
-        if not values:
-            return self.spec.epoch_seconds[self.spec.configurations.index(configuration)]
-        return _mean(values)
-
-    def speeds(self, types: Iterable[str]) -> Speeds | None:
-        """With every option that it was measured with, or that the journal tells the times of.
-
-        Every epoch is slower or faster by the same factor. A type that it never ran on is taken
-        for one on which it did.
-        """
-        truth = self.truth()
-        total = sum(regime.seconds for regime in truth)
-        factors = {option: seconds / total for option, seconds in self.alone.items()}
-        if not factors and self.measured_with:
-            usual = _mean([entry for found in self.measured_with.values() for entry in found])
-            factors = {option: _mean(found) / usual for option, found in self.measured_with.items()}
-        by_type: dict[str, dict[int, tuple[float, ...]]] = {}
-        for option, factor in factors.items():
-            times = tuple(r.epoch_seconds * factor for r in truth for _ in range(r.epochs))
-            by_type.setdefault(option.gpu_type, {})[option.gpus] = times
-        if not by_type:
-            return None
-        first = next(iter(by_type.values()))
-        return Speeds({**dict.fromkeys(types, first), **by_type})
-
-    def spec_to_simulate(self) -> JobSpec:
-        """Simulated jobs save whenever an epoch is over; one that never did must not be stopped."""
-        if not self.saves and self.spec.preemptible is Preemptible.WHEN_SAVED:
-            return replace(self.spec, preemptible=Preemptible.NEVER)
-        return self.spec
-
-    def truth(self) -> tuple[Regime, ...]:
-        """Its regimes, with epoch times that add up to what the job took as a whole.
-
-        A job that did not end is assumed to have gone on as it was.
-        """
-        entered = self.regimes or [(0, self.spec.configurations[0])]
-        ends = [epoch for epoch, _ in entered[1:]] + [self.spec.epochs]
-        lengths = [max(end - begin, 0) for (begin, _), end in zip(entered, ends, strict=True)]
-        seconds = np.array([self.epoch_seconds(configuration) for _, configuration in entered])
-        epochs = np.array(lengths, dtype=np.float64)
-        seconds = _completed(seconds, epochs, self.exclusive_seconds)
-        return tuple(
-            Regime(configuration, length, float(each))
-            for (_, configuration), length, each in zip(entered, lengths, seconds, strict=True)
-            if length > 0
-        )
-
-
-def _mean(values: list[tuple[float, float]]) -> float:
-    """The mean of measurements, each weighted by the epochs it stands for."""
-    seconds, weights = np.array(values).T
-    return float(np.average(seconds, weights=weights if weights.sum() > 0 else None))
-
-
-def _completed(seconds: Floats, epochs: Floats, total: float | None) -> Floats:
-    """Epoch times without gaps that add up to ``total`` seconds, where that is known."""
-    known = ~np.isnan(seconds)
-    if total is None:
-        typical = float(np.mean(seconds[known])) if known.any() else _UNKNOWN_EPOCH_SECONDS
-        return np.where(known, seconds, typical)
-    left = total - float(np.dot(seconds[known], epochs[known]))
-    gap = float(epochs[~known].sum())
-    filled = np.where(known, seconds, left / gap if gap and left > 0 else total / epochs.sum())
-    summed = float(np.dot(filled, epochs))
-    if summed <= 0 or total <= 0:
-        return np.full(len(seconds), max(total, _SAME) / epochs.sum())
-    return filled if math.isclose(summed, total, rel_tol=_SAME) else filled * (total / summed)
 
 
 def recorded_run(events: Sequence[Event]) -> RecordedRun:
@@ -316,8 +231,8 @@ class _Recorder:
 
     def __init__(self, settings: RunStarted) -> None:
         self.settings = settings
-        self.jobs: dict[str, _Observed] = {}  # in order of submission
-        self.by_handle: list[_Observed] = []
+        self.jobs: dict[str, ObservedJob] = {}  # in order of submission
+        self.by_handle: list[ObservedJob] = []
         self.nodes: dict[str, Node] = {node.id: node for node in settings.nodes}
         self.faults: list[Fault] = []
         self.crashes: list[JobCrash] = []
@@ -326,22 +241,26 @@ class _Recorder:
     def apply(self, event: Event) -> None:
         match event:
             case Progressed():
-                columns = (event.epochs_done, event.configuration, event.epoch_seconds)
+                columns = (
+                    event.epochs_done, event.configuration, event.epoch_seconds,
+                    event.productive_seconds,
+                )  # fmt: skip
                 rows = zip(event.handle.tolist(), *(c.tolist() for c in columns), strict=True)
-                for handle, epochs_done, index, epoch_seconds in rows:
-                    self.by_handle[handle].progress(epochs_done, index, epoch_seconds)
+                for handle, *row in rows:
+                    self.by_handle[handle].progress(*row)
                 if event.unsaved_seconds is not None:
                     for handle in event.handle[~np.isnan(event.unsaved_seconds)].tolist():
                         self.by_handle[handle].saves = True
             case JobSubmitted():
-                self.jobs[event.job.id] = _Observed(event.job)
+                self.jobs[event.job.id] = ObservedJob(event.job)
                 self.by_handle.append(self.jobs[event.job.id])
             case JobChanged():
                 self.of(event.job.id).spec = event.job
             case RegimeChanged():
-                self.of(event.job).enter(event.epoch, event.configuration)
+                self.of(event.job).enter(event.epoch, event.configuration, self.measured_at(event))
             case JobStopped():
                 self.of(event.job).epochs_done = event.epochs_done
+                self.of(event.job).entered = None
                 if event.reason in (StopReason.CRASHED, StopReason.KILLED):
                     self.crashes.append(JobCrash(event.time, event.job))
             case JobFinished():
@@ -349,8 +268,9 @@ class _Recorder:
                 job.exclusive_seconds = event.exclusive_seconds
                 job.alone = {Option(t, gpus): s for t, gpus, s in event.alone_seconds}
             case JobStarted():
-                if event.option is not None:
-                    self.of(event.job).option = event.option
+                job = self.of(event.job)
+                job.entered = None
+                job.option = event.option or job.option
             case JobFailed():
                 self.of(event.job).given_up = (event.time, event.reason)
             case JobCancelled():
@@ -379,7 +299,11 @@ class _Recorder:
             case _:
                 assert_never(event)
 
-    def of(self, job: str) -> _Observed:
+    def measured_at(self, event: Event) -> float | None:
+        """A simulated job takes what it declared, which no measurement could tell as exactly."""
+        return None if self.settings.started_unix is None else event.time
+
+    def of(self, job: str) -> ObservedJob:
         try:
             return self.jobs[job]
         except KeyError:
@@ -409,35 +333,9 @@ class _Recorder:
                 for job in worked.values()
             ),
             tuple(sorted(faults, key=lambda fault: fault.time)),
-            measured_restart_seconds(events, self.settings),
+            measured_overheads(events, self.settings),
             tuple(self.tenants.values()),
         )
-
-
-def measured_restart_seconds(events: Sequence[Event], settings: RunStarted) -> float:
-    """What a start cost a job of this run, in seconds: until it said that it goes on.
-
-    The mean over first starts of the time from :class:`JobStarted` to the job's first
-    :class:`RegimeChanged`, which it reports when its state is restored. Later starts report
-    no new regime and are assumed to cost the same. Nothing else goes in, on purpose: an
-    estimate from the time that jobs held GPUs less what their epochs took would make the
-    simulated completion times add up to the live ones by construction, and the comparison
-    would prove nothing. A simulated run has it in its settings.
-    """
-    if settings.started_unix is None:
-        return settings.restart_seconds
-    begun: dict[str, float] = {}
-    costs = []
-    for event in events:
-        if isinstance(event, JobStarted) and event.attempt == 1:
-            begun[event.job] = event.time
-        elif isinstance(event, JobStopped):
-            begun.pop(event.job, None)  # it never got as far
-        elif isinstance(event, RegimeChanged) and event.job in begun:
-            costs.append(max(event.time - begun.pop(event.job), 0.0))
-    if not costs:
-        return settings.restart_seconds
-    return min(float(np.mean(costs)), _LONGEST_RESTART * settings.round_seconds)
 
 
 def _figure(history: RunHistory, name: str) -> float | None:

@@ -8,18 +8,36 @@ from typing import Any
 
 import numpy as np
 
-from shockwave.engine.state import Rounds
+from shockwave.engine.loop import Observer
+from shockwave.engine.rounds import Rounds
 from shockwave.executors.faults import Fault, JobCrash, NodeFailure, NodeRecovery
 from shockwave.executors.simulation import TraceTruth, simulate
 from shockwave.measure.fold import fold_history
 from shockwave.measure.history import RunHistory
 from shockwave.measure.metrics import METRICS
+from shockwave.model.events import Event
 from shockwave.model.view import Bools
 from shockwave.policies.base import Policy
 from shockwave.predict import registry as predictors
+from shockwave.predict.base import Predictor
 from shockwave.traces.families import Workload
 
 Figures = dict[str, Any]
+
+
+def simulate_workload(
+    workload: Workload, policy: Policy, predictor: Predictor, observers: Sequence[Observer] = ()
+) -> list[Event]:
+    """The workload on its cluster, with all that happens to it."""
+    return simulate(
+        workload.jobs,
+        workload.cluster,
+        policy,
+        predictor,
+        rounds=Rounds(workload.round_seconds, workload.restart_seconds),
+        faults=_faults(workload),
+        observers=observers,
+    )
 
 
 def figures_of(workload: Workload, policy: Policy) -> Figures:
@@ -32,16 +50,7 @@ def figures_of(workload: Workload, policy: Policy) -> Figures:
     began = time.perf_counter()
     truth = TraceTruth(workload.jobs)
     predictor = predictors.create(policy.predictor, truth=truth)
-    history = fold_history(
-        simulate(
-            workload.jobs,
-            workload.cluster,
-            policy,
-            predictor,
-            rounds=Rounds(workload.round_seconds, workload.restart_seconds),
-            faults=_faults(workload),
-        )
-    )
+    history = fold_history(simulate_workload(workload, policy, predictor))
     counted = _counted(workload, history)
     with_claim = counted & ~_among(history.jobs.id, workload.without_claim)
     named = ("mean_jct_seconds", "restarts", "plan_seconds_mean", "plan_seconds_p95")

@@ -1,0 +1,196 @@
+"""A live run in virtual time: the work of a trace, with what a real cluster adds to it.
+
+A start takes as long as that start of that job took. A job that has done its last epoch still
+has to leave, and the scheduler learns of it only when it next looks: until then nobody else gets
+the GPUs. A job that is told to stop works until it hears of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from shockwave.engine.executor import Launch
+from shockwave.executors.faults import Fault
+from shockwave.executors.simulated import SimulatedExecutor
+from shockwave.model.events import Event, JobFinished, Progressed
+from shockwave.model.job import TraceJob
+from shockwave.model.view import Floats, Ints
+
+_TINY = 1e-6  # seconds
+_RECENT_EPOCHS = 5  # whose median live jobs tell
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSeconds:
+    """What a launch took beside its work."""
+
+    order: float = 0.0  # from the order until it was carried out
+    start: float = 0.0  # from there to the job's first word
+    stop: float = 0.0  # from an order to stop until nothing of it lived
+
+
+@dataclass(frozen=True, slots=True)
+class EndSeconds:
+    """What the end of a job took that has done all its epochs."""
+
+    leave: float = 0.0  # from its last word until nothing of it lived
+    notice: float = 0.0  # from there until the scheduler knew
+    with_round: bool = False  # it knew when a round began
+
+
+@dataclass(frozen=True)
+class Overheads:
+    """What was measured, and what is typical where nothing was."""
+
+    launch: LaunchSeconds
+    end: EndSeconds = EndSeconds()
+    launches: Mapping[tuple[str, int], LaunchSeconds] = field(default_factory=dict)  # job, attempt
+    ends: Mapping[str, EndSeconds] = field(default_factory=dict)  # by job
+
+    @property
+    def start_seconds(self) -> float:
+        """Typical, from the order to the job's first word."""
+        return self.launch.order + self.launch.start
+
+    def with_starts(self, seconds: float) -> Overheads:
+        """Every start takes so long."""
+        return replace(self, launch=replace(self.launch, order=0.0, start=seconds), launches={})
+
+
+class ReplayedExecutor(SimulatedExecutor):
+    """Jobs tell what live ones tell: whole epochs, what these took lately, and their start.
+
+    Their epochs may all take different times; consecutive regimes with the same configuration are
+    one regime to whoever is told.
+    """
+
+    def __init__(
+        self,
+        jobs: Sequence[TraceJob],
+        overheads: Overheads,
+        faults: Sequence[Fault] = (),
+        *,
+        round_seconds: float,
+    ) -> None:
+        super().__init__(jobs, overheads.start_seconds, faults, whole_epochs=True)
+        self._overheads = overheads
+        self._round_seconds = round_seconds
+        self._own_restarts = True
+        self._order_seconds = np.zeros(len(jobs))
+        self._stop_seconds = np.zeros(len(jobs))
+        self._leaving: dict[str, tuple[float, JobFinished]] = {}  # by job: when it is noticed
+        self._told_until = self.now
+        self._resumed_at = np.zeros(len(jobs))  # work done when the present launch began
+        self._epochs = {job.spec.id: _epochs(job) for job in jobs}
+
+    def launch(self, launches: Sequence[Launch]) -> None:
+        for order in launches:
+            measured = self._overheads.launches.get((order.job.id, order.attempt))
+            seconds = measured or self._overheads.launch
+            self._start_cost[order.handle] = seconds.order + seconds.start
+            self._order_seconds[order.handle] = seconds.order
+            self._stop_seconds[order.handle] = seconds.stop
+        super().launch(launches)
+        handles = np.array([order.handle for order in launches], dtype=np.int64)
+        self._told_at[handles] += self._order_seconds[handles]  # it holds its GPUs from then on
+        self._resumed_at[handles] = self._work[handles]
+        self._untold = np.setdiff1d(self._untold, handles)
+
+    def stop(self, handles: Ints) -> None:
+        """One that is leaving already is noticed now, or it might be started again."""
+        running = np.intersect1d(handles, self._running)
+        for handle in running.tolist():
+            self._work_on(handle)
+        super().stop(handles)
+        self._left_at[running] += self._stop_seconds[running]
+        self._untold = np.union1d(self._untold, running)
+        stopped = set(handles.tolist())
+        for job, (_, finish) in self._leaving.items():
+            if self._handles[job] in stopped:
+                self._leaving[job] = (self.now, replace(finish, time=self.now))
+
+    def poll(self, until: float) -> list[Event]:
+        told: list[Event] = []
+        for event in super().poll(until):
+            if isinstance(event, JobFinished):
+                self._leave(event)
+            else:
+                told.append(event)
+        if any(noticed <= until for noticed, _ in self._leaving.values()):
+            told += self._look(until)
+        if told:  # else nothing of this time is in the journal
+            self._told_until = until
+        return sorted(told, key=lambda event: event.time)
+
+    def _look(self, now: float) -> list[JobFinished]:
+        """Whoever looks sees all that have left."""
+        gone = [finish for _, finish in self._leaving.values() if finish.time <= now]
+        for finish in gone:
+            del self._leaving[finish.job]
+        return [replace(finish, time=max(finish.time, self._told_until)) for finish in gone]
+
+    def quiet_until(self) -> float:
+        noticed = min((time for time, _ in self._leaving.values()), default=math.inf)
+        return min(super().quiet_until(), noticed)
+
+    def progress(self, handles: Ints | None = None) -> Progressed:
+        """Whoever has stopped has saved, and goes on from there."""
+        told = super().progress(handles)
+        rows = told.handle
+        if told.unsaved_seconds is None or self._timelines or len(rows) == 0:
+            return told
+        since = np.where(
+            np.isin(rows, self._running),
+            self._work[rows] - self._resumed_at[rows],
+            self._overheads.end.leave,
+        )
+        recent = [
+            self._recent_seconds(handle, int(done))
+            for handle, done in zip(rows.tolist(), told.epochs_done.tolist(), strict=True)
+        ]
+        return replace(
+            told,
+            unsaved_seconds=np.minimum(told.unsaved_seconds, since),
+            epoch_seconds=np.array(recent),
+        )
+
+    def _recent_seconds(self, handle: int, done: int) -> float:
+        """Per epoch in the present configuration, the median of the last few; or nan."""
+        job = self._truth[handle]
+        assert job is not None  # it was launched
+        configurations, seconds = self._epochs[job.spec.id]
+        present = job.spec.configurations[self._configuration[handle]]
+        first = done
+        while first and done - first < _RECENT_EPOCHS and configurations[first - 1] == present:
+            first -= 1
+        return float(np.median(seconds[first:done])) if first < done else math.nan
+
+    def _told_restarts(self, rows: Ints) -> Floats:
+        return super()._told_restarts(rows) - self._order_seconds[rows]
+
+    def _work_on(self, handle: int) -> None:
+        """Until it has heard that it is to stop.
+
+        What would be news, the end of a regime or of the job, is left for the next launch.
+        """
+        seconds = self._stop_seconds[handle] - self._overheads.end.leave - self._overhead[handle]
+        most = min(self._regime_end[handle], self._total[handle]) - self._work[handle] - _TINY
+        self._work[handle] += max(min(seconds, most), 0.0)
+
+    def _leave(self, finish: JobFinished) -> None:
+        seconds = self._overheads.ends.get(finish.job, self._overheads.end)
+        ended = finish.time + seconds.leave
+        noticed = math.ceil(ended / self._round_seconds) * self._round_seconds
+        if not seconds.with_round:
+            noticed = min(ended + seconds.notice, noticed)
+        self._leaving[finish.job] = (noticed, replace(finish, time=ended))
+
+
+def _epochs(job: TraceJob) -> tuple[list[int], list[float]]:
+    """The configuration of every epoch, and the seconds that it takes."""
+    each = [regime for regime in job.regimes for _ in range(regime.epochs)]
+    return [r.configuration for r in each], [r.epoch_seconds for r in each]
