@@ -1,14 +1,16 @@
 """A Slurm partition that is shared: our jobs beside those of others, who come at random.
 
-    python bench/mixed.py                     # ten minutes; needs root and Slurm
+    python bench/mixed.py                     # twice ten minutes; needs root and Slurm
     python bench/mixed.py --minutes 2         # shorter
     python bench/mixed.py --mode allocation   # with nodes that we hold
 
 Four nodes of two emulated GPUs. Others submit to Slurm itself, at random times, jobs of one or two
 GPUs; we submit ours to the scheduler all the time. Shown are how many of each finished, how long
-theirs waited, how many of theirs one of ours overtook (submitted later, and started before them on
-the node that they got), how often a job of ours was preempted, and the share of time of the GPUs
-that Slurm gave us in which no process of ours ran on them. Writes ``out/mixed-MODE.json``.
+theirs waited, how often a job of ours was preempted, and the share of time of the GPUs that Slurm
+gave us in which no process of ours ran on them. Two audits tell whether theirs waited longer than
+by Slurm's own order: which of ours overtook one of theirs although that would have fitted, from the
+controller's log; and, with ``--mode jobs``, how long theirs wait if the same jobs come again at the
+same times, and ours are plain jobs of Slurm's too. Writes ``out/mixed-MODE.json``.
 """
 
 from __future__ import annotations
@@ -20,11 +22,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from slurm_order import THEIRS, Past, overtakings, past_jobs
 
 from shockwave.cli.journals import events_of
 from shockwave.executors.gangs.folder import JobFolder
@@ -33,7 +36,13 @@ from shockwave.executors.gangs.supervisor.agent import ORDERS
 from shockwave.executors.slurm.holders import HOLDER
 from shockwave.executors.slurm.hostlist import expand
 from shockwave.executors.slurm.jobs import gpus_in
-from shockwave.model.events import JobFinished, JobRunning, JobStarted, JobStopped, StopReason
+from shockwave.model.events import (
+    JobFinished,
+    JobRunning,
+    JobStarted,
+    JobStopped,
+    StopReason,
+)
 from shockwave.protocol.files import read_json
 from shockwave.server.config import ServeConfig
 from shockwave.server.records import Submission
@@ -55,44 +64,21 @@ def ours(number: int, gpus: int, epochs: int) -> Submission:
     )  # fmt: skip
 
 
-def theirs(cluster: SlurmCluster, gpus: int, seconds: float) -> str:
-    return cluster.run(
+def plain(cluster: SlurmCluster, comment: str, gpus: int, seconds: float) -> None:
+    cluster.run(
         "sbatch", "--parsable", f"--gres=gpu:{gpus}", "--nodes=1", "--output=/dev/null",
-        "--comment=theirs", f"--wrap=sleep {seconds:.1f}",
-    ).strip()  # fmt: skip
+        f"--comment={comment}", f"--wrap=sleep {seconds:.1f}",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Past:
-    """A Slurm job that has started: when, in unix seconds, and where."""
+class Arrival:
+    """A job that came ``at`` seconds after the beginning; ``ours`` is its number, None: theirs."""
 
-    submitted: float
-    started: float
-    nodes: frozenset[str]
-
-
-def past_jobs(cluster: SlurmCluster) -> tuple[list[Past], list[Past]]:
-    """Theirs and ours, as Slurm remembers them."""
-    form = "--format=%k|%V|%S|%T|%N"
-    theirs_found, ours_found = [], []
-    for row in cluster.run("squeue", "--noheader", "--states=all", form).splitlines():
-        comment, submitted, started, state, nodes = row.split("|")
-        if state == "PENDING" or started == "N/A":
-            continue
-        times = [time.mktime(time.strptime(t, "%Y-%m-%dT%H:%M:%S")) for t in (submitted, started)]
-        past = Past(times[0], times[1], frozenset(expand(nodes)))
-        (theirs_found if comment == "theirs" else ours_found).append(past)
-    return theirs_found, ours_found
-
-
-def overtaken(theirs_found: list[Past], ours_found: list[Past]) -> int:
-    return sum(
-        any(
-            own.submitted > job.submitted and own.started < job.started and own.nodes & job.nodes
-            for own in ours_found
-        )
-        for job in theirs_found
-    )
+    at: float
+    gpus: int
+    seconds: float  # that theirs run
+    ours: int | None = None
 
 
 def held_and_idle(cluster: SlurmCluster, state_dir: Path) -> tuple[int, int]:
@@ -123,7 +109,10 @@ def working_ranks(folder: JobFolder, generation: int, parts: Sequence[int] = ran
     return found
 
 
-def run(folder: Path, cluster: SlurmCluster, minutes: float, mode: str) -> dict[str, Any]:
+def run(
+    folder: Path, cluster: SlurmCluster, minutes: float, mode: str
+) -> tuple[dict[str, Any], list[Arrival]]:
+    """The figures, and all that came, ours with the seconds that they held GPUs."""
     config = ServeConfig(
         state_dir=folder / "state", executor="slurm", site_options={"mode": mode},
         round_seconds=10.0, restart_seconds=2.0, start_seconds=20.0, port=0, stop_jobs=True,
@@ -131,10 +120,12 @@ def run(folder: Path, cluster: SlurmCluster, minutes: float, mode: str) -> dict[
     rng = np.random.default_rng(2)
     service = Service(config)
     service.start()
-    counts = {"ours": 0, "theirs": 0}
+    arrivals: list[Arrival] = []
+    names: list[str] = []  # of ours
     idle = held = 0
-    end = time.monotonic() + 60.0 * minutes
-    next_ours = next_theirs = time.monotonic()
+    begin = time.monotonic()
+    end = begin + 60.0 * minutes
+    next_ours = next_theirs = begin
     try:
         while time.monotonic() < end or any(
             service.desk.jobs(states=[state], tenant=None, after=None, limit=1)[0]
@@ -143,42 +134,82 @@ def run(folder: Path, cluster: SlurmCluster, minutes: float, mode: str) -> dict[
             now = time.monotonic()
             if now < end and now >= next_ours:
                 next_ours = now + rng.exponential(OURS_EVERY_SECONDS)
-                service.desk.submit(
-                    ours(counts["ours"], int(rng.integers(1, 3)), int(rng.integers(8, 40))), None
-                )
-                counts["ours"] += 1
+                gpus, epochs = int(rng.integers(1, 3)), int(rng.integers(8, 40))
+                names.append(service.desk.submit(ours(len(names), gpus, epochs), None)[0].id)
+                arrivals.append(Arrival(now - begin, gpus, 0.0, len(names) - 1))
             if now < end and now >= next_theirs:
                 next_theirs = now + rng.exponential(FOREIGN_EVERY_SECONDS)
-                theirs(cluster, int(rng.integers(1, 3)), rng.uniform(3.0, LONGEST_SECONDS))
-                counts["theirs"] += 1
+                gpus, seconds = int(rng.integers(1, 3)), rng.uniform(3.0, LONGEST_SECONDS)
+                plain(cluster, THEIRS, gpus, seconds)
+                arrivals.append(Arrival(now - begin, gpus, seconds))
             now_held, now_idle = held_and_idle(cluster, config.state_dir)
             held, idle = held + now_held, idle + now_idle
             time.sleep(0.5)
             if now > end + 600.0:
                 break
     finally:
-        theirs_found, ours_found = past_jobs(cluster)
-        waited = [job.started - job.submitted for job in theirs_found]
+        past = past_jobs(cluster)
         service.stop()
+    waited = [job.waited for job in past if job.theirs]
+    passed = overtakings(past, {f"n{number}": GPUS for number in range(NODES)})
     events = list(events_of(str(config.state_dir)))
     stops = [event for event in events if isinstance(event, JobStopped)]
     starts = {event.job: event.time for event in events if isinstance(event, JobStarted)}
-    return {
+    held_for = held_seconds(past)
+    folders = [JobFolder.of(config.state_dir, name).path.name for name in names]
+    came = [
+        a if a.ours is None else replace(a, seconds=held_for.get(folders[a.ours], 0.0))
+        for a in arrivals
+    ]
+    figures = {
         "mode": mode,
         "minutes": minutes,
-        "ours": counts["ours"],
+        "load": os.getloadavg()[2],
+        "ours": len(names),
         "ours_finished": sum(isinstance(event, JobFinished) for event in events),
-        "theirs": counts["theirs"],
+        "theirs": len(arrivals) - len(names),
         "theirs_started": len(waited),
         "their_mean_wait_seconds": float(np.mean(waited)) if waited else None,
         "their_longest_wait_seconds": max(waited, default=None),
-        "theirs_overtaken": overtaken(theirs_found, ours_found),
+        "theirs_overtaken": len({one.theirs.number for one in passed}),
+        "theirs_overtaken_that_fitted": len({one.theirs.number for one in passed if one.fitted}),
         "preemptions": sum(stop.reason is StopReason.PREEMPTED for stop in stops),
         "withdrawn": sum("did not start it" in stop.detail for stop in stops),
         "seconds_to_run": float(
             np.median([e.time - starts[e.job] for e in events if isinstance(e, JobRunning)] or [0])
         ),
         "idle_share_of_what_we_hold": idle / held if held else 0.0,
+    }
+    return figures, came
+
+
+def held_seconds(past: Sequence[Past]) -> dict[str, float]:
+    """[folder of a job of ours] for how long Slurm gave it GPUs, in all its launches."""
+    found: dict[str, float] = {}
+    for job in past:
+        name = LaunchName.read(job.comment)
+        if name is not None:
+            found[name.folder] = found.get(name.folder, 0.0) + job.ended - job.started
+    return found
+
+
+def without_us(cluster: SlurmCluster, came: Sequence[Arrival]) -> dict[str, Any]:
+    """The same jobs at the same times, all of them plain jobs of Slurm's."""
+    begin = time.monotonic()
+    for arrival in came:
+        time.sleep(max(begin + arrival.at - time.monotonic(), 0.0))
+        plain(cluster, THEIRS if arrival.ours is None else "ours", arrival.gpus, arrival.seconds)
+    deadline = time.monotonic() + 600.0
+    unfinished = ("squeue", "--noheader", "--states=PENDING,RUNNING,COMPLETING")
+    while cluster.run(*unfinished).strip() and time.monotonic() < deadline:
+        time.sleep(1.0)
+    past = past_jobs(cluster)
+    waited = [job.waited for job in past if job.theirs]
+    passed = overtakings(past, {f"n{number}": GPUS for number in range(NODES)})
+    return {
+        "their_mean_wait_seconds_without_us": float(np.mean(waited)),
+        "their_longest_wait_seconds_without_us": max(waited),
+        "theirs_overtaken_without_us": len({one.theirs.number for one in passed}),
     }
 
 
@@ -197,7 +228,10 @@ def main() -> None:
         settings = {"MinJobAge": "100000"}  # so that it remembers how long jobs have waited
         with SlurmCluster(folder / "c", nodes=NODES, gpus=GPUS, settings=settings) as cluster:
             os.environ.update(cluster.environment)
-            figures = run(folder, cluster, chosen.minutes, chosen.mode)
+            figures, came = run(folder, cluster, chosen.minutes, chosen.mode)
+        if chosen.mode == "jobs":
+            with SlurmCluster(folder / "d", nodes=NODES, gpus=GPUS, settings=settings) as cluster:
+                figures |= without_us(cluster, came)
     for label, value in figures.items():
         print(f"{label:32} {value if not isinstance(value, float) else round(value, 3)}")
     chosen.out.mkdir(exist_ok=True)

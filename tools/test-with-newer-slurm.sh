@@ -63,6 +63,11 @@ if ! cmp -s "$root/requirements.txt" "$root/installed.txt"; then
     cp "$root/requirements.txt" "$root/installed.txt"
 fi
 
+# Jobs find it there too: the variables of the tests are not theirs.
+for packages in "$root"/venv/lib/python3*/site-packages; do
+    echo /shockwave/src >"$packages/shockwave.pth"
+done
+
 chroot "$root" slurmctld -V
 # Slurm looks up its own address only where there is one beside 127.x.
 inside='
@@ -72,9 +77,10 @@ inside='
     mount -t tmpfs tmp "$2/tmp" && chmod 1777 "$2/tmp"
     hostname >"$2/etc/hostname"; echo "127.0.0.1 localhost $(hostname)" >"$2/etc/hosts"
     root=$2; shift 2
-    exec chroot "$root" /bin/sh -c '\''cd /shockwave && exec "$@"'\'' sh \
+    # No exec: the shell stays the first process, and buries what the daemons leave behind.
+    chroot "$root" /bin/sh -c '\''cd /shockwave && exec "$@"'\'' sh \
         env -i PATH=/venv/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
-        PYTHONPATH=src:. PYTHONDONTWRITEBYTECODE=1 \
+        PYTHONPATH=. PYTHONDONTWRITEBYTECODE=1 \
         python -m pytest -q -p no:cacheprovider -p no:xdist tests/executors/slurm "$@"
 '
 exec unshare --mount --pid --net --fork --kill-child sh -c "$inside" sh "$here" "$root" "$@"

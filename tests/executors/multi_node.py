@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +24,7 @@ COMMAND = Command(
 )
 BATCH_SIZES = (32, 64, 128, 256)
 PLACEMENT: Placement = (("n0", (0,)), ("n1", (0,)))
+BESIDE: Placement = (("n0", (1,)), ("n1", (1,)))
 STEP_SECONDS = 0.5
 PATIENCE_SECONDS = 240.0  # a busy machine takes long to start PyTorch
 
@@ -34,29 +34,24 @@ def job(name: str) -> JobSpec:
 
 
 def is_as_good_as_uninterrupted(executor: GangExecutor) -> None:
-    """Both jobs of ``executor``, one after the other: the same losses to the last digit."""
-    began = time.monotonic()
-    interrupted = losses(executor, preempt=True)
-    rounds = int((time.monotonic() - began) / STEP_SECONDS)
-    assert interrupted == losses(executor, preempt=False, start=rounds)
-
-
-def losses(executor: GangExecutor, *, preempt: bool, start: int = 0) -> list[float]:
-    """The losses of all epochs, run in one go or in two."""
-    name = "interrupted" if preempt else "whole"
-    spec = job(name)
-    watch = Watch(executor, STEP_SECONDS, int(PATIENCE_SECONDS / STEP_SECONDS), start)
+    """Both jobs of ``executor``, side by side: the same losses to the last digit."""
+    watch = Watch(executor, STEP_SECONDS, int(PATIENCE_SECONDS / STEP_SECONDS))
+    interrupted, whole = job("interrupted"), job("whole")
     watch.poll()  # a backend looks at its nodes before it is told to use them
-    watch.launch([Launch(0, spec, PLACEMENT, 1)])
-    if preempt:
-        watch.until(lambda: watch.epochs(0) >= 2)
-        executor.stop(np.array([0]))
-        watch.poll()
-        watch.launch([Launch(0, spec, PLACEMENT, 2)])
-    watch.until_finished([spec])
+    watch.launch([Launch(0, interrupted, PLACEMENT, 1), Launch(1, whole, BESIDE, 1)])
+    watch.until(lambda: watch.epochs(0) >= 2)
+    executor.stop(np.array([0]))
+    watch.poll()
+    watch.launch([Launch(0, interrupted, PLACEMENT, 2)])
+    watch.until_finished([interrupted, whole])
     assert not watch.of(JobStopped)
+    assert losses(executor, "interrupted", launches=2) == losses(executor, "whole", launches=1)
+
+
+def losses(executor: GangExecutor, name: str, *, launches: int) -> list[float]:
+    """The losses of all epochs, which were run in so many launches."""
     said = [_epochs(executor.folder(name) / f"reports-{g}.jsonl") for g in (1, 2)]
-    assert bool(said[1]) == preempt, "the second launch trains what the first has left"
+    assert sum(map(bool, said)) == launches, "the second launch trains what the first has left"
     epochs = [line["epoch"] for lines in said for line in lines]
     assert epochs == list(range(1, EPOCHS + 1)), "no epoch twice, none left out"
     return [line["loss"] for lines in said for line in lines]

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from tests.engine.runs import Run, make_job
 
-from shockwave.engine.state import Rounds
+from shockwave.engine.rounds import Rounds
 from shockwave.executors.faults import Fault, JobCrash, JobFailure, NodeFailure, NodeRecovery
 from shockwave.model.cluster import Cluster, Node
 from shockwave.model.events import RoundDecided

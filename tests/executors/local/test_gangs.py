@@ -219,8 +219,9 @@ def test_a_rank_that_others_kill_has_not_crashed(
     peer = (
         "import os, signal, time\n"
         "if os.environ['RANK'] == '0':\n"
-        "    open('pid', 'w').write(str(os.getpid()))\n"
         "    signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
+        "    open('pid.new', 'w').write(str(os.getpid()))\n"
+        "    os.rename('pid.new', 'pid')\n"
         "    time.sleep(600)\n"
         "while not os.path.exists('pid'): time.sleep(0.01)\n"
         "pid = int(open('pid').read())\n"

@@ -105,7 +105,7 @@ def test_a_gang_that_loses_one_of_its_nodes_is_lost_as_a_whole(
         watch.launch([harness.order("a", (("n1", (0,)), ("n0", (0,))), epochs=1000)])
         watch.until(lambda: watch.epochs(0) >= 1)
         cluster.kill_node("n0")
-        watch.until(lambda: bool(watch.of(NodeDown)))
+        watch.until(lambda: any(down.node == "n0" for down in watch.of(NodeDown)))
         (stop,) = watch.of(JobStopped)
         assert stop.reason is StopReason.NODE_LOST
         watch.launch([harness.order("a", (("n1", (0,)), ("n2", (0,))), attempt=2, epochs=1000)])

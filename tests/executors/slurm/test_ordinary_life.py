@@ -235,8 +235,9 @@ def test_what_slurm_only_believes_to_run_is_cancelled_and_counts_as_used(
         hurry.touch()  # so that the controller is back before it is told again
         watch.until(lambda: bool(watch.of(JobFinished)))
         cluster.start_controller()
-        assert state_of(cluster, number) == "RUNNING"
-        # Newer releases may find out by themselves before our patience ends.
+        if state_of(cluster, number) != "RUNNING":
+            pytest.skip("Slurm has found out by itself, as newer releases may")
+        # They may also find out before our patience ends.
         watch.until(lambda: bool(watch.of(NodeOccupied)) or not own_jobs(cluster))
         if watch.of(NodeOccupied):
             assert (watch.of(NodeOccupied)[0].node, watch.of(NodeOccupied)[0].gpus) == ("n1", 4)

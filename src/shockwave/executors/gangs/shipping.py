@@ -6,6 +6,7 @@ that run are not disturbed when the scheduler is upgraded.
 
 from __future__ import annotations
 
+import compileall
 import hashlib
 import os
 import shutil
@@ -38,6 +39,8 @@ def ship_supervisor(root: Path) -> Path:
                 copy = temporary / file.relative_to(_PACKAGE.parent)
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, copy)
+            # Compiled now: whoever runs it may not write here, and would compile it at every start.
+            compileall.compile_dir(temporary, ddir=str(target), quiet=2)
             for path in temporary.rglob("*"):  # it may be another user who runs it
                 path.chmod(0o755 if path.is_dir() else 0o644)
             os.replace(temporary, target)

@@ -118,14 +118,14 @@ class SlurmClient:
         )
 
     def cancelled_by(self, number: int) -> str | None:
-        """The user who cancelled a job; None where Slurm keeps no accounts or does not say."""
+        """The user who cancelled a job; empty if the accounts do not say, None without any."""
         about = (f"--jobs={number}", "--format=State%40")
         try:
             said = self._run("sacct", "--noheader", "--allocations", "--parsable2", *about)
         except (BackendAway, SlurmRefused) as error:
             logger.debug("sacct: %s", error)
             return None
-        return canceller_in(said)
+        return canceller_in(said) or ""
 
     def try_out(self, arguments: Sequence[str], account: Account | None = None) -> str | None:
         """Why Slurm would not take such a job from that user; None if it would."""

@@ -18,6 +18,7 @@ from shockwave.executors.slurm.jobs import SlurmJob, ending_of
 from shockwave.executors.slurm.look import SlurmLook
 
 logger = logging.getLogger(__name__)
+_REASON_SECONDS = 30.0  # that Slurm gets to say why a gang of ours has left
 
 
 class SlurmGang(RemoteGang):
@@ -42,6 +43,9 @@ class SlurmGang(RemoteGang):
         self._last_look = last_look
         self._number = number
         self._submitted = time.monotonic() if number is not None else None
+        self._left: float | None = None  # monotonic; when it was first seen that others stopped it
+        self._asked_accounts = 0.0  # monotonic; the look after which they were asked
+        self._canceller: str | None = None  # empty: the accounts do not say yet
 
     def jobs(self) -> tuple[SlurmJob, ...] | None:
         """What Slurm says of it; None if it was not asked since the gang was submitted."""
@@ -64,7 +68,7 @@ class SlurmGang(RemoteGang):
 
     def alive(self) -> bool:
         if not super().alive():
-            return False
+            return self._fate is None and self._stopped_by_others() and self._may_learn_why()
         jobs = self.jobs()
         return jobs is None or (not self._lost_nodes() and any(not job.ended for job in jobs))
 
@@ -87,7 +91,7 @@ class SlurmGang(RemoteGang):
             return Ending(Outcome.LOST, f"{', '.join(lost)} went down (Slurm job {self.number})")
         if not jobs:
             return self._unknown_to_slurm()
-        ending = ending_of(jobs, self._client.cancelled_by)
+        ending = ending_of(jobs, self._cancelled_by)
         if ending is None and not self.was_seen():
             said = tail(self.folder.supervisor_log())
             hint = f"is {self.folder.path} visible there, and its Python new enough?"
@@ -97,6 +101,38 @@ class SlurmGang(RemoteGang):
                 f"(Slurm job {self.number}): {said or hint}",
             )
         return ending
+
+    def _stopped_by_others(self) -> bool:
+        """Whether it left because it was asked to, although its lease still stands."""
+        lease = self.folder.lease()
+        if lease is None or lease.ends(self.generation):
+            return False
+        records = (self.folder.exit_record(self.generation, part) for part in range(self.parts))
+        return any(record is not None and record.asked for record in records)
+
+    def _may_learn_why(self) -> bool:
+        """Whether Slurm, which is still clearing up after it, will say who stopped it."""
+        now = time.monotonic()
+        self._left = self._left or now
+        jobs = self.jobs()
+        if now > self._left + _REASON_SECONDS or self._lost_nodes():
+            return False
+        if jobs is None:
+            return True
+        if any(job.pending for job in jobs):
+            return False  # somebody has put it back into the queue
+        if any(not job.ended for job in jobs):
+            return True
+        cancelled = [job.number for job in jobs if job.state == "CANCELLED"]
+        return bool(cancelled) and self._cancelled_by(cancelled[0]) == ""
+
+    def _cancelled_by(self, number: int) -> str | None:
+        """As :meth:`SlurmClient.cancelled_by`, asked once a look and only until it is said."""
+        look = self._last_look()
+        if look is not None and not self._canceller and look.began > self._asked_accounts:
+            self._asked_accounts = look.began
+            self._canceller = self._client.cancelled_by(number)
+        return self._canceller
 
     def _unknown_to_slurm(self) -> Ending:
         if self._submitted is None and not self.was_seen():

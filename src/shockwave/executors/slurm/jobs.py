@@ -134,7 +134,7 @@ def ending_of(
             if job.state in reasons:
                 what = reasons[job.state]
                 who = cancelled_by(job.number) if job.state == "CANCELLED" else None
-                if who is not None:
+                if who:
                     what = what.replace("somebody", who)
                 return Ending(outcome, f"{what} (Slurm job {numbers})")
     return None
