@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from tests.policies.views import make_view
 
+from shockwave.plan.outlook import Outlook, OutlookSettings
 from shockwave.plan.reservation import ReservationRules, reserve
+from shockwave.predict.reactive import Reactive
 
 RULES = ReservationRules()
 HOUR = 3600.0
@@ -48,3 +50,12 @@ def test_once_it_runs_it_is_left_alone_for_as_long_as_it_has_earned() -> None:
     assert kept(0.5 * HOUR)
     assert kept(1.9 * HOUR)
     assert not kept(2.5 * HOUR)
+
+
+def test_a_wide_gang_has_its_promised_start_instead_of_a_deadline_by_the_number_of_jobs() -> None:
+    view = make_view([1] * 31 + [8], gpus_total=8, now=HOUR)
+    futures = Outlook(OutlookSettings(), RULES).futures(view, Reactive().forecast(view), 2)
+    narrow, wide = futures.fair_stretch[[0, 31]]
+    assert narrow <= 32 / 8
+    assert wide > 32 / 8
+    assert np.isfinite(futures.reserved[31])

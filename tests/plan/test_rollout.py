@@ -62,6 +62,13 @@ def test_nobody_is_faster_than_alone_and_the_whole_not_faster_than_the_gpus(
     assert (outcome.finish.max(axis=2) >= work * (1 - 1e-3)).all()
 
 
+def test_jobs_that_decide_the_end_take_turns() -> None:
+    """Three equal jobs on two GPUs end together, at the work over the GPUs, if they alternate."""
+    futures = make_futures([[7200.0] * 3], gpus_total=2, horizon=10_800.0)
+    finish = rolled(futures, (Stance(0.0, 1.0, 0.0, 0.0),)).finish
+    assert finish == pytest.approx(1.5 * 60.0, rel=0.08)
+
+
 def test_the_order_that_ends_more_jobs_early_costs_less() -> None:
     futures = make_futures([[240.0, 2400.0]])
     good = Outcome(*np.array([[[[0.0, 2.0]]], [[[2.0, 22.0]]]], dtype=np.float32))

@@ -42,11 +42,11 @@ def test_the_papers_workloads(
     shared_traces: Path, trace: str, gpus: int, clairvoyant_jct: int
 ) -> None:
     figures = summarize(run(formats.load(shared_traces / f"{trace}.jsonl"), gpus))
-    assert figures["makespan_seconds"] / figures["makespan_lower_bound_seconds"] <= 1.07
+    assert figures["makespan_seconds"] / figures["makespan_lower_bound_seconds"] <= 1.06
     assert figures["mean_jct_seconds"] / clairvoyant_jct <= 1.10
     assert figures["worst_ftf_static"] <= 1.05
     assert figures["unfair_static"] == 0.0
-    assert figures["unfair_themis"] <= 0.37
+    assert figures["unfair_themis"] <= 0.36
     assert figures["worst_ftf_egalitarian"] <= 1.5
 
 

@@ -72,8 +72,10 @@ class Outlook:
         contention = max(1.0, (self._workload.jobs + len(coming)) / gpus_total)
         on_time = self._on_time(view, mean, total, coming, horizon)
         fair_jct = self._fair_cluster.finish_times(view, total) - view.arrival
-        stretch = np.minimum(s.static_limit * contention, s.egalitarian_limit * fair_jct / total)
         reserved = reserve(view, mean, fair_jct, self._rules)
+        # A wide gang is promised a start instead: everybody else would pay for its deadline.
+        static = np.where(reserved.wide, np.inf, s.static_limit * contention)
+        stretch = np.minimum(static, s.egalitarian_limit * fair_jct / total)
         few = _thinned(coming, s.expected_jobs)
         count = len(few)
         copies = len(coming) / max(count, 1)

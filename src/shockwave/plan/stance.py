@@ -118,49 +118,49 @@ class Index:
         ``executed`` is in rounds. Blind to how long a job will really take: the belief about
         the rest is the mean's rest, or half of the late case's once the mean has passed.
         """
-        s, now = self._settings, _single(seconds / self._unit)
+        s, now = self._settings, float(seconds / self._unit)
         late = self._late - executed
-        belief = np.maximum(self._mean - executed, _single(0.5) * late)
-        np.maximum(belief, _single(0.25), out=belief)
-        early = np.maximum(self._early - executed, _single(0.25) * belief)
+        belief = np.maximum(self._mean - executed, 0.5 * late)
+        np.maximum(belief, 0.25, out=belief)
+        early = np.maximum(self._early - executed, 0.25 * belief)
 
         careful = belief - self._fair_caution * (belief - early)
         fair_jct = self._stretch * (executed + careful)
         slack = fair_jct - careful + (self._owed - now)
         fair_jct += self._stretch * self._worked
         laxity = (self._on_time - now) - belief
-        over = np.maximum(late - belief, _single(0.0))
-        end_slack = _single(self._horizon - now) - belief - self._caution * over
+        over = np.maximum(late - belief, 0.0)
+        end_slack = (self._horizon - now) - belief - self._caution * over
 
-        soft = np.maximum(slack, _single(-8.0) * slack)
-        soft = self._fair / (_single(1.0) + soft / _single(s.fair_rounds)) ** 2
-        prompt = _ramp(laxity) * _ramp(_single(0.5) * (_single(s.prompt_rounds) - laxity))
-        progress = self._scale / np.maximum(belief * self._share, _single(0.1))
-        progress *= np.where(running, self._kept, _single(1.0))
-        hopeless = np.maximum(-slack - _single(s.give_up) * fair_jct, _single(0.0))
-        hopeless /= _single(s.give_up_rounds)
+        soft = np.maximum(slack, -8.0 * slack)
+        soft = self._fair / np.square(1.0 + soft / s.fair_rounds)
+        prompt = _ramp(laxity) * _ramp(0.5 * (s.prompt_rounds - laxity))
+        progress = self._scale / np.maximum(belief * self._share, 0.1)
+        progress *= np.where(running, self._kept, 1.0)
+        hopeless = np.maximum(-slack - s.give_up * fair_jct, 0.0)
+        hopeless /= s.give_up_rounds
         held = self._held * running
-        pressed = self._pressing * self._pressed(slack - held) / (_single(1.0) + hopeless**2)
-        gain = soft + self._prompt * prompt * (_single(1.0) + soft)
+        pressed = self._pressing * self._pressed(slack - held) / (1.0 + np.square(hopeless))
+        gain = soft + self._prompt * prompt * (1.0 + soft)
         fairness = progress * gain + pressed
         fairness *= self._claim
-        fairness += _single(_RESERVED) * ((self._reserved <= now) + self._stays)
+        fairness += _RESERVED * ((self._reserved <= now) + self._stays)
         # Work that ends within the round, or before it could go on elsewhere, is not taken away.
         ending = running & (belief <= self._last)
-        progress += _single(4.0 * s.pressing) * ending
+        progress += 4.0 * s.pressing * ending
         end = self._claim * self._end * self._pressed(end_slack - held)
         return Worth(progress, fairness, end)
 
     def _pressed(self, slack: Singles) -> Singles:
         """From 0 to 1 as the slack runs out, and on from there: the less slack, the more."""
-        begins = _ramp((_single(self._settings.press_rounds + 1.5) - slack) / _single(3.0))
-        height = np.clip(_single(1.0) - slack / _single(30.0), _single(0.5), _single(4.0))
+        begins = _ramp((self._settings.press_rounds + 1.5 - slack) / 3.0)
+        height = np.minimum(np.maximum(1.0 - slack / 30.0, 0.5), 4.0)
         return np.asarray(begins * height)
 
 
 def _ramp(value: Singles) -> Singles:
     """0 below 0, 1 above 1, and straight in between."""
-    return np.asarray(np.clip(value, _single(0.0), _single(1.0)))
+    return np.asarray(np.minimum(np.maximum(value, 0.0), 1.0))
 
 
 def _single(value: Floats | Singles | float) -> Singles:

@@ -12,23 +12,27 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
 
-from shockwave.model.view import Bools, Floats, Ints, View
+from shockwave.model.view import Floats, Ints, View
+from shockwave.plan.ahead import roll_rounds
 from shockwave.plan.explain import Explanation
 from shockwave.plan.futures import Futures
 from shockwave.plan.outcome import Prices, costs
 from shockwave.plan.outlook import Outlook, OutlookSettings, rough_seconds
-from shockwave.plan.promises import TAIL, Intervals, Promises, Told
 from shockwave.plan.reservation import ReservationRules
 from shockwave.plan.rollout import OVERHEAD_ROUNDS, Outcome, roll
 from shockwave.plan.stance import STANCES, Index, IndexSettings, Singles, Stance, Worth
+from shockwave.plan.telling import Foretold, Teller, waiting
 from shockwave.policies.base import Decision, Policy
 from shockwave.policies.fill import fill, largest_first
 from shockwave.policies.option_market import MarketSettings, OptionMarket
 from shockwave.predict.base import Forecast
+
+_Samples = tuple[Floats, Floats]  # [sample, job] starts and finishes, in seconds from now
 
 
 @dataclass(frozen=True)
@@ -40,10 +44,12 @@ class Settings:
     most_cells: int = 60_000  # samples x jobs x stances that are rolled forward at once
     first_samples: int = 2  # on which all stances are tried
     finalists: int = 4  # that are tried on the others
-    steps: int = 48
+    steps: int = 32
     choose_every: int = 2  # decisions; the index itself follows every round
     look_every: int = 16  # decisions while there is room for everybody and nothing to choose
-    tell_every: int = 8  # decisions; so often what would be told is checked against the truth
+    exact_rounds: int = 64  # of what people are told, before steps become longer
+    tell_steps: int = 120
+    most_exact_cells: int = 4_000  # samples x jobs that are gone through round by round
     index: IndexSettings = field(default_factory=IndexSettings)
     prices: Prices = field(default_factory=Prices)
     reservations: ReservationRules = field(default_factory=ReservationRules)
@@ -62,12 +68,8 @@ class Shockwave(Policy):
         self._outlook = Outlook(self.settings.outlook, self.settings.reservations)
         self._market = OptionMarket(self.settings.market)
         self._stance = 0
-        self._promises = Promises()
+        self._teller = Teller()
         self._decisions = 0
-        self._rounds = 0
-        self._present = np.empty(0, dtype=np.int64)  # handles at the last round
-        self._ends = np.empty(0)  # of these, when each would end if it ran from there on
-        self._chosen = self._present  # of these, those that ran
 
     def decide(self, view: View, forecast: Forecast) -> Decision:
         if view.options is not None:
@@ -87,15 +89,16 @@ class Shockwave(Policy):
         bid = worth.total[stance, 0, : len(view)].astype(np.float64)
         run = fill(largest_first(bid), view)
         price = float(np.delete(bid, run).max(initial=0.0))
+        foretold = cache(lambda: self._foretell(view, futures, stance, run))
         if not view.between_rounds:  # then not all that are chosen start
             starting = np.where(view.running, 0.0, futures.restart[: len(view)])
-            self._check_promises(view, run, view.now + starting + futures.mean[: len(view)])
-            self._promise(view, futures, run)
+            self._teller.follow(view, run, view.now + starting + futures.mean[: len(view)])
+            self._teller.remember(view, run, lambda: Foretold.of_samples(*foretold()))
         return Decision(
             run,
             price=price * view.round_seconds,
             priority=bid,
-            explain=lambda: self._explain(view, futures, worth, stance, run),
+            explain=lambda: self._explain(view, futures, worth, stance, run, foretold()),
         )
 
     def _let_all_run(self, view: View, forecast: Forecast) -> Decision:
@@ -103,11 +106,13 @@ class Shockwave(Policy):
         run = np.arange(len(view))
         self._outlook.pass_over(view)
         if not view.between_rounds:
-            self._check_promises(view, run, view.now + rough_seconds(view))
+            self._teller.follow(view, run, view.now + rough_seconds(view))
 
         def explain() -> Explanation:
             futures = deepcopy(self._outlook).futures(view, forecast, self._samples(view))
-            return self._explain(view, futures, self._worth(futures), self._stance, run)
+            worth, stance = self._worth(futures), self._stance
+            foretold = self._foretell(view, futures, stance, run)
+            return self._explain(view, futures, worth, stance, run, foretold)
 
         return Decision(run, stable=True, price=0.0, explain=explain)
 
@@ -164,56 +169,38 @@ class Shockwave(Policy):
 
     # What people are told.
 
-    def _foretell(
-        self, view: View, futures: Futures, stance: int, run: Ints
-    ) -> tuple[Floats, Floats]:
-        """[sample, job] starts and finishes if the stance is kept, in rounds from now."""
-        here = len(view)
-        outcome = self._roll(futures, self.settings.stances[stance : stance + 1])
-        waits = _waits(view, run)
-        # Whoever is not chosen now starts with the next round at the earliest.
-        start = np.maximum(outcome.start[0, :, :here], 1.0) * waits
-        # The rest of its last round is lost to the others, not to the job.
-        return start, np.maximum(outcome.finish[0, :, :here] - OVERHEAD_ROUNDS, start)
-
-    def _check_promises(self, view: View, run: Ints, ends: Floats) -> None:
-        """Compare what was foretold with what happened; ``ends`` is to be expected from now on."""
-        promises, unit = self._promises, view.round_seconds
-        gone = ~np.isin(self._present, view.handle, assume_unique=True)
-        # Nobody tells a policy when within the round: as was to be expected, as far as it can be.
-        ended = np.clip(self._ends[gone], view.now - unit, view.now)
-        promises.finished(self._present[gone], ended, unit)
-        between = np.setdiff1d(view.handle[view.running], self._chosen, assume_unique=True)
-        promises.started(between, np.full(len(between), view.now - 0.5 * unit), unit)
-        new = view.handle[run][~view.running[run]]
-        promises.started(new, np.full(len(new), view.now), unit)
-        self._present, self._chosen, self._ends = view.handle, view.handle[run], ends
-
-    def _promise(self, view: View, futures: Futures, run: Ints) -> None:
-        """Foretell anew now and then, to be compared with what happens."""
-        promises, unit = self._promises, view.round_seconds
-        self._rounds += 1
-        if self._rounds % self.settings.tell_every == 0:
+    def _foretell(self, view: View, futures: Futures, stance: int, run: Ints) -> _Samples:
+        """[sample, job] starts and finishes if the stance is kept, in seconds from now."""
+        here, s = len(view), self.settings
+        stances = s.stances[stance : stance + 1]
+        if futures.remaining.size <= s.most_exact_cells:
+            index = Index(futures, stances, s.index)
+            outcome = roll_rounds(futures, index, s.exact_rounds, s.tell_steps)
+            start, finish = outcome.start[0, :, :here], outcome.finish[0, :, :here]
+        else:  # gangs are small beside so many: the cluster is as good as fluid
+            outcome = self._roll(futures, stances)
+            # The rest of its last round is lost to the others, not to the job.
             start, finish = (
-                _intervals(when, unit) for when in self._foretell(view, futures, self._stance, run)
+                outcome.start[0, :, :here],
+                outcome.finish[0, :, :here] - OVERHEAD_ROUNDS,
             )
-            waits = _waits(view, run)
-            promises.remember(Told.START, view.handle[waits], view.now, start.of(waits))
-            promises.remember(Told.FINISH_WAITING, view.handle[waits], view.now, finish.of(waits))
-            promises.remember(Told.FINISH_RUNNING, view.handle[~waits], view.now, finish.of(~waits))
+        # Whoever is not chosen now starts with the next round at the earliest.
+        start = np.maximum(start, 1.0) * waiting(view, run)
+        unit = view.round_seconds
+        return unit * start.astype(np.float64), unit * np.maximum(finish, start).astype(np.float64)
 
     def _explain(
-        self, view: View, futures: Futures, worth: Worth, stance: int, run: Ints
+        self,
+        view: View,
+        futures: Futures,
+        worth: Worth,
+        stance: int,
+        run: Ints,
+        foretold: _Samples,
     ) -> Explanation:
         """The numbers behind the decision, times corrected by how earlier ones came out."""
         now, unit, here = view.now, view.round_seconds, len(view)
-        starts, finishes = self._foretell(view, futures, stance, run)
-        start, finish = (_intervals(when, unit) for when in (starts, finishes))
-        waits, promises = _waits(view, run), self._promises
-        start = promises.corrected(Told.START, start, now, unit).where(waits, start)
-        finish = promises.corrected(Told.FINISH_WAITING, finish, now, unit).where(
-            waits, promises.corrected(Told.FINISH_RUNNING, finish, now, unit)
-        )
+        told = self._teller.corrected(view, run, Foretold.of_samples(*foretold))
         bid, fairness, end = (
             unit * part[stance, 0, :here].astype(np.float64)
             for part in (worth.total, worth.fairness, worth.end)
@@ -223,24 +210,13 @@ class Shockwave(Policy):
             bid=bid,
             bid_fairness=fairness,
             bid_end=end,
-            start_low=now + start.low,
-            expected_start=now + start.middle,
-            start_high=now + start.high,
-            finish_low=now + finish.low,
-            finish=now + finish.middle,
-            finish_high=now + finish.high,
+            start_low=now + told.start.low,
+            expected_start=now + told.start.middle,
+            start_high=now + told.start.high,
+            finish_low=now + told.finish.low,
+            finish=now + told.finish.middle,
+            finish_high=now + told.finish.high,
             fair_finish=view.arrival + futures.fair_jct[:here],
-            starts=now + unit * starts.astype(np.float64),
-            finishes=now + unit * finishes.astype(np.float64),
+            starts=now + foretold[0],
+            finishes=now + foretold[1],
         )
-
-
-def _intervals(when: Floats, unit: float) -> Intervals:
-    """Of ``when[sample, job]``, times ``unit``."""
-    return Intervals(*(unit * np.quantile(when, (TAIL, 0.5, 1.0 - TAIL), axis=0)))
-
-
-def _waits(view: View, run: Ints) -> Bools:
-    waits = np.ones(len(view), dtype=np.bool_)
-    waits[run] = False
-    return waits

@@ -14,13 +14,16 @@ what the end of everybody is worth beside it.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import ClassVar, Self
 
 import numpy as np
 
 from shockwave.model.view import Bools, Floats, Ints, View
 from shockwave.plan.explain import Explanation, expected_starts, first_bids
+from shockwave.plan.promises import TAIL, Intervals
 from shockwave.plan.restarts import start_seconds
+from shockwave.plan.telling import Foretold, Teller, waiting
 from shockwave.plan.window.market import (
     PiecewiseLog,
     budgets,
@@ -96,6 +99,7 @@ class ShockwaveNsdi23(Policy):
         self._values: Floats = np.empty((0, 0))
         self._first_round = 0
         self._plans = 0
+        self._teller = Teller()
 
     @classmethod
     def configured(cls, options: PolicyOptions) -> Self:
@@ -111,12 +115,17 @@ class ShockwaveNsdi23(Policy):
         plan, offset = self._plan, view.round - self._first_round
         planned = np.flatnonzero(plan.schedule[:, offset])
         run = fill(self._order(planned, forecast), view)
+        foretold = cache(lambda: _foretell(view, forecast, plan.schedule[:, offset:], run))
+        if not view.between_rounds:
+            starting = np.where(view.running, 0.0, start_seconds(view))
+            self._teller.follow(view, run, view.now + starting + forecast.remaining_seconds)
+            self._teller.remember(view, run, foretold)
         return Decision(
             run,
             welfare=plan.welfare,
             gap=plan.gap,
             price=float(plan.price[0]),
-            explain=lambda: self._explain(view, forecast, plan.schedule[:, offset:], plan),
+            explain=lambda: self._explain(view, run, plan, foretold()),
         )
 
     def _order(self, planned: Ints, forecast: Forecast) -> Ints:
@@ -157,25 +166,34 @@ class ShockwaveNsdi23(Policy):
         exponent = np.where(nearly_done, LAST_ROUND_EXPONENT, UNFAIRNESS_EXPONENT)
         return fairness_weights(rho_themis, exponent, lowest=1.0, highest=HIGHEST_WEIGHT)
 
-    def _explain(
-        self, view: View, forecast: Forecast, schedule: Bools, plan: WindowPlan
-    ) -> Explanation:
-        start = expected_starts(schedule, view.now, view.round_seconds)
-        share = min(1.0, view.gpus_total / len(view))
-        low, middle, high = (
-            np.maximum(start + seconds, view.now + seconds / share)
-            for seconds in (
-                forecast.quantile(0.1),
-                forecast.remaining_seconds,
-                forecast.quantile(0.9),
-            )
-        )
+    def _explain(self, view: View, run: Ints, plan: WindowPlan, foretold: Foretold) -> Explanation:
+        now, told = view.now, self._teller.corrected(view, run, foretold)
         return Explanation(
             price=float(plan.price[0]),
             bid=first_bids(self._values, view.gpus),
-            expected_start=start,
-            finish_low=low,
-            finish=middle,
-            finish_high=high,
+            start_low=now + told.start.low,
+            expected_start=now + told.start.middle,
+            start_high=now + told.start.high,
+            finish_low=now + told.finish.low,
+            finish=now + told.finish.middle,
+            finish_high=now + told.finish.high,
             fair_finish=view.arrival + self._fair_finish.allowed_seconds(view),
         )
+
+
+def _foretell(view: View, forecast: Forecast, schedule: Bools, run: Ints) -> Foretold:
+    """By the plan, and beyond it by an equal share; errors of the past give starts their spread."""
+    planned = expected_starts(schedule, 0.0, view.round_seconds)
+    start = np.maximum(planned, view.round_seconds) * waiting(view, run)
+    share = min(1.0, view.gpus_total / len(view))
+    finish = Intervals(
+        *(
+            np.maximum(start + seconds, seconds / share)
+            for seconds in (
+                forecast.quantile(TAIL),
+                forecast.remaining_seconds,
+                forecast.quantile(1.0 - TAIL),
+            )
+        )
+    )
+    return Foretold(Intervals.exactly(start), finish)

@@ -7,8 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from shockwave.model.view import Floats
+from shockwave.model.view import Floats, View
 from shockwave.predict.base import Forecast, Trajectories
+from shockwave.predict.epoch_times import epoch_seconds
 
 GRID = 64  # points of the fixed grid that quantiles are read from
 
@@ -75,6 +76,26 @@ class UncertainForecast(Forecast):
         above = min(below + 1, GRID - 1)
         between = grid[below] + (position - below) * (grid[above] - grid[below])
         return np.asarray(np.minimum(between, grid[above]))
+
+
+class ViewForecast(UncertainForecast):
+    """Of the jobs in a view; a future takes one uniform number for every configuration."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+
+    @property
+    def jobs(self) -> int:
+        return len(self._view)
+
+    @property
+    def dimensions(self) -> int:
+        return int(self._view.profile.shape[1])
+
+    @cached_property
+    def seconds(self) -> Floats:
+        """[job, configuration] seconds per epoch."""
+        return epoch_seconds(self._view)
 
 
 def low_discrepancy(count: int, dimensions: int) -> Floats:

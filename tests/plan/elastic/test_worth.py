@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.plan.jobs import make_futures
 
 from shockwave.plan.elastic.worth import (
     Bidders,
     Shares,
     WorthSettings,
+    common_end,
+    fair,
     pressure,
     price_at_end,
     worth,
 )
+from shockwave.plan.stance import STANCES, Index, IndexSettings
 
 SHARES = Shares(
     type=np.array([0, 0, 0, 1, 1]), gpus=np.array([1, 2, 4, 1, 2]), capacity=np.array([12, 4])
@@ -27,9 +31,9 @@ def bidders(epochs: list[float], held: list[int], age: list[float] | None = None
     return Bidders(
         seconds=seconds,
         rest=seconds * np.array(epochs)[:, None],
+        whole=seconds * np.array(epochs)[:, None],
         held=np.array(held),
         age=np.zeros(jobs) if age is None else np.array(age),
-        left=np.ones(jobs),
         restart=np.full(jobs, 30.0),
         weight=np.ones(jobs),
         mean_active=np.full(jobs, float(jobs)),
@@ -37,7 +41,7 @@ def bidders(epochs: list[float], held: list[int], age: list[float] | None = None
 
 
 def values(jobs: Bidders, prices: list[float], settings: WorthSettings) -> np.ndarray:
-    return worth(jobs, SHARES, np.array(prices), float(len(jobs)), 3600.0, settings).values
+    return worth(jobs, SHARES, np.array(prices), float(len(jobs)), 3600.0, 0.0, settings).values
 
 
 def test_a_fair_share_averages_the_types_and_interpolates_the_gpus() -> None:
@@ -62,7 +66,7 @@ def test_in_a_crowd_a_gpu_is_worth_more_to_a_short_job_than_to_a_long_one() -> N
 
 def test_without_prices_and_lateness_an_option_is_worth_its_speed_over_the_best() -> None:
     jobs = bidders([50.0], [-1])
-    settings = WorthSettings(fair=0.0)
+    settings = WorthSettings(fair=0.0, end=0.0)
     worths = values(jobs, [0.0, 0.0], settings)[0]
     kept = 1.0 - 30.0 / (np.minimum(settings.hold_seconds, jobs.rest[0]) + 30.0)
     assert worths == pytest.approx(kept * 10.0 / SECONDS)
@@ -70,7 +74,7 @@ def test_without_prices_and_lateness_an_option_is_worth_its_speed_over_the_best(
 
 def test_changing_an_option_costs_what_a_restart_takes_of_the_rest() -> None:
     jobs = bidders([50.0, 1.0], [2, 2])
-    worths = values(jobs, [0.0, 0.0], WorthSettings(fair=0.0))
+    worths = values(jobs, [0.0, 0.0], WorthSettings(fair=0.0, end=0.0))
     same_speed = 4  # two of the second type are as fast as four of the first
     assert worths[0, same_speed] < worths[0, 2]
     # Ten seconds before the end a restart of thirty is hardly worth anything.
@@ -86,10 +90,74 @@ def test_prices_fall_until_a_long_job_ends_but_never_rise() -> None:
 
 def test_the_longer_a_job_waits_the_more_it_presses_and_no_more_than_so_much() -> None:
     settings = WorthSettings()
-    waiting = bidders([10.0] * 4, [-1] * 4, age=[0.0, 200.0, 250.0, 10_000.0])
-    kappa = pressure(waiting, np.full(4, 400.0), settings)
+    waiting = bidders([40.0] * 4, [-1] * 4, age=[0.0, 40.0, 80.0, 10_000.0])
+    owed = fair(waiting, SHARES, settings)
+    # A quarter of 16 GPUs: four of the first type, both of two of the second.
+    assert owed.seconds == pytest.approx(np.full(4, 430.0))
+    kappa = pressure(owed, settings)
     assert kappa[0] == 0.0
-    assert kappa[0] < kappa[1] < kappa[2] < kappa[3] == settings.fair * settings.most_boost
+    assert kappa[0] < kappa[1] < kappa[2] < kappa[3] == settings.fair * settings.most_shares
+
+
+def test_a_gang_that_is_wider_than_its_share_presses_for_all_of_it() -> None:
+    settings = WorthSettings()
+    jobs = bidders([40.0] * 16, [-1] * 16, age=[900.0] * 16)  # one GPU each
+    jobs.seconds[0, [0, 1, 3, 4]] = jobs.rest[0, [0, 1, 3, 4]] = np.inf
+    jobs.whole[0, [0, 1, 3, 4]] = np.inf
+    owed = fair(jobs, SHARES, settings)
+    assert owed.width[:2].tolist() == [4.0, 1.0]
+    assert pressure(owed, settings)[0] > 2.5 * pressure(owed, settings)[1] > 0.0
+
+
+def test_who_gains_little_by_more_gpus_presses_sooner() -> None:
+    settings = WorthSettings()
+    late = bidders([20.0, 20.0], [-1, -1], age=[100.0, 100.0])
+    late.rest[1] = late.whole[1] = 20.0 * 40.0 / SHARES.gpus**0.5
+    narrow = Shares(SHARES.type, SHARES.gpus, np.array([2, 1]))
+    assert (np.diff(fair(late, narrow, settings).needed) > 0).all()
+
+
+def test_the_longest_jobs_press_for_the_common_end_and_short_ones_never() -> None:
+    jobs = bidders([10.0] * 12 + [2000.0], [-1] * 13)
+    end = common_end(jobs, SHARES, jobs.rest.min(axis=1), WorthSettings())
+    assert (end[:12] == 0.0).all()
+    assert end[12] > 0.0
+
+
+def test_jobs_that_are_nearly_as_long_are_worth_nearly_the_same() -> None:
+    """Else the last few would run one after the other, each on more GPUs than it makes use of."""
+    jobs = bidders([1000.0, 1010.0, 1020.0], [-1] * 3)
+    worths = values(jobs, [1.0, 1.0], WorthSettings())[:, 0]
+    assert worths == pytest.approx(np.full(3, worths.mean()), rel=0.05)
+
+
+def test_after_a_long_quiet_a_restart_is_charged_against_more() -> None:
+    jobs, settings = bidders([5000.0], [0]), WorthSettings()
+    worths = [
+        worth(jobs, SHARES, np.array([0.1, 0.1]), 1.0, 3600.0, quiet, settings).values[0]
+        for quiet in (0.0, 7200.0)
+    ]
+    assert worths[0][0] == pytest.approx(worths[1][0])  # what it holds
+    assert (worths[0][1:] < worths[1][1:]).all()
+
+
+def test_with_one_option_each_jobs_of_one_width_are_in_the_order_of_the_index() -> None:
+    """The order is the same, the values are not: here the price at a job's end takes its place."""
+    seconds = [300.0, 600.0, 1200.0, 4800.0, 19_200.0]
+    jobs = bidders([s / 10.0 for s in seconds], [2] * 5)
+    one = np.arange(5) == 2
+    jobs.seconds[:, ~one] = jobs.rest[:, ~one] = jobs.whole[:, ~one] = np.inf
+    settings = WorthSettings(fair=0.0, end=0.0)
+    prices = np.array([0.7, 0.2])
+    market = worth(jobs, SHARES, prices, 5.0, 3600.0, 0.0, settings).values[:, 2]
+    fall = price_at_end(np.maximum(SHARES.seconds(jobs.rest, np.full(5, 3.2)), 60), 5.0, 3600.0,
+                        settings)  # fmt: skip
+    assert market / 4 == pytest.approx(1.0 / 4 + fall * 0.7)
+    futures = make_futures([seconds], gpus=[4.0] * 5, running=[True] * 5)
+    index = Index(futures, STANCES[:1], IndexSettings())
+    none = np.zeros((1, 1, 1), dtype=np.float32)
+    bids = index.at(0.0, none, futures.running[None, None]).total[0, 0]
+    assert np.argsort(-market).tolist() == np.argsort(-bids).tolist() == list(range(5))
 
 
 def test_what_a_job_may_not_take_is_worth_nothing() -> None:

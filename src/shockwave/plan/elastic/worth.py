@@ -12,7 +12,11 @@ job-seconds, and a second with option ``o``, in which it does ``1 / seconds_j(o)
 of them. A short job ends at today's prices: its ``mu`` contains what others would pay for the
 GPUs that it soon leaves. A long one ends when the crowd is gone: it can wait, and does so while
 prices are high. How far prices fall until it ends is foretold from the jobs that are there
-(:func:`price_at_end`), ``kappa`` is what fairness adds (:func:`pressure`).
+(:func:`price_at_end`); ``kappa`` is what fairness adds (:func:`pressure`), and what is at stake
+for the common end (:func:`common_end`).
+
+Where every job has one option, ``value / gpus`` is ``w (1 + kappa) / gpus + pi_end``: jobs of one
+width are in the order of the index of :mod:`shockwave.plan.stance`, shorter ones first.
 
 With speeds that grow as a power of the GPUs and all jobs there from the beginning, this is the
 order of the optimal policy for mean completion time (heSRPT): shares for all, larger for shorter.
@@ -26,18 +30,23 @@ import numpy as np
 
 from shockwave.model.view import Floats, Ints
 
+_COMPARED = 256  # jobs with which the length of each is compared, of more a sample
+
 
 @dataclass(frozen=True)
 class WorthSettings:
     """One set for every workload."""
 
-    hold_seconds: float = 400.0  # a restart is charged against at most so much running
+    hold_seconds: float = 400.0  # a restart is charged against at least so much running
     shortest_seconds: float = 60.0
     price_fall: float = 0.7  # exponent of the falling crowd in the price at a job's end
+    alike: float = 2.0  # the lower, the longer jobs count as nearly as long as others
     least_price: float = 0.1  # of today's, at a job's end
-    fair: float = 4.0  # what each unit of boost that a job needs to be on time adds
-    most_boost: float = 3.0
-    easy_boost: float = 1.5  # up to this, nothing is added
+    fair: float = 4.0  # what each fair share beyond the first that it needs to be on time adds
+    most_shares: float = 4.0
+    easy_shares: float = 1.05  # up to this, nothing is added
+    least_gain: float = 1.15  # from twice the GPUs, where a job hardly gains by more
+    end: float = 0.3  # what a job adds that decides when all is over
     start_of_time_seconds: float = 1800.0  # arrivals are taken to go on as long as they have lasted
 
 
@@ -47,9 +56,9 @@ class Bidders:
 
     seconds: Floats  # [job, option] per epoch now
     rest: Floats  # [job, option] to the end with that option, restarts not included
+    whole: Floats  # [job, option] from the first epoch to the end with that option
     held: Ints  # [job] option that it holds, -1 for none
     age: Floats  # [job] since arrival
-    left: Floats  # [job] share of its epochs to go, above 0
     restart: Floats  # [job] what a start costs
     weight: Floats  # [job]
     mean_active: Floats  # [job] jobs in the cluster, on average since it arrived
@@ -104,6 +113,18 @@ def _with_share(rest: Floats, sizes: Ints, gpus: Floats) -> Floats:
     return np.where(may.any(axis=1), seconds, np.inf)
 
 
+def _still_there(rest: Floats, alike: float) -> Floats:
+    """[job] how many will be there when it ends: those who are longer, half of those as long.
+
+    Who ends first of jobs that are nearly as long is open, so that none counts as longer by rank.
+    """
+    others = np.sort(rest)
+    if len(others) > _COMPARED:
+        others = np.quantile(others, (np.arange(_COMPARED) + 0.5) / _COMPARED)
+    ahead = 1.0 / (1.0 + (rest[:, None] / others) ** alike)
+    return np.asarray(ahead.mean(axis=1) * len(rest))
+
+
 def price_at_end(
     rest: Floats, mean_active: float, seconds_since_start: float, s: WorthSettings
 ) -> Floats:
@@ -113,7 +134,7 @@ def price_at_end(
     average, for as long as arrivals have lasted so far.
     """
     jobs = len(rest)
-    longer = jobs - np.searchsorted(np.sort(rest), rest, side="right") + 0.5
+    longer = _still_there(rest, s.alike)
     lasted = seconds_since_start + s.start_of_time_seconds
     come = 1.0 - np.exp(-rest / np.median(rest))
     newcomers = mean_active * come * lasted / (lasted + rest)
@@ -121,16 +142,59 @@ def price_at_end(
     return np.asarray(np.clip(crowd**s.price_fall, s.least_price, 1.0))
 
 
-def pressure(bidders: Bidders, fair_seconds: Floats, s: WorthSettings) -> Floats:
-    """[job] ``kappa``: grows with the boost over its fair share that a job needs to be on time.
+@dataclass(frozen=True)
+class Fair:
+    """What a job has a claim to: its share of the cluster until it ends."""
 
-    A job that has always had its fair share needs 1; one that waits needs more and more.
+    seconds: Floats  # [job] completion time with it
+    needed: Floats  # [job] shares that it needs from now on to be done by then, 1 if all went so
+    width: Floats  # [job] its narrowest gang over its share, at least 1
+
+
+def fair(bidders: Bidders, shares: Shares, s: WorthSettings) -> Fair:
+    """Sia's fair completion time of every job, and what it takes to keep it.
+
+    The crowd that a share is of is the one so far, and the present one for as long as the job will
+    take. A job that has always had its share needs 1; one that waits needs more and more, and the
+    more so the less it gains by more GPUs.
     """
-    slack = fair_seconds - bidders.age
-    need = bidders.left * fair_seconds
-    with np.errstate(divide="ignore"):
-        boost = np.where(slack > 0.0, need / np.maximum(slack, 1e-9), np.inf)
-    return np.asarray(s.fair * np.clip(boost - s.easy_boost, 0.0, s.most_boost))
+    b, total = bidders, float(shares.capacity.sum())
+    starts = np.where(b.held >= 0, 0.0, b.restart)
+    need = shares.seconds(b.rest, total / b.mean_active) + starts
+    crowd = (b.age * b.mean_active + need * len(b)) / (b.age + need)
+    share = total / np.maximum(crowd, 1.0)
+    need = shares.seconds(b.rest, share)
+    gain = np.clip(need / shares.seconds(b.rest, 2.0 * share), s.least_gain, 2.0)
+    seconds = shares.seconds(b.whole, share) + b.restart
+    slack = seconds - b.age
+    with np.errstate(divide="ignore", over="ignore"):
+        faster = np.where(slack > 0.0, (need + starts) / np.maximum(slack, 1e-9), np.inf)
+        needed = faster ** (np.log(2.0) / np.log(gain))
+    narrowest = np.where(np.isfinite(b.rest), shares.gpus, np.inf).min(axis=1)
+    return Fair(seconds, needed, np.maximum(narrowest / share, 1.0))
+
+
+def pressure(owed: Fair, s: WorthSettings) -> Floats:
+    """[job] ``kappa``: what fairness adds, by the shares that a job needs to be on time.
+
+    A gang that is wider than its job's share has to pay for all of it, for a part of the time.
+    """
+    needed = np.clip(owed.needed - s.easy_shares, 0.0, s.most_shares)
+    return np.asarray(s.fair * needed * owed.width)
+
+
+def common_end(bidders: Bidders, shares: Shares, rest: Floats, s: WorthSettings) -> Floats:
+    """[job] what is added because the end of the whole waits for it.
+
+    The end cannot come before all work is done, each job's with its most frugal option. A job
+    presses that would take longer than that with an equal share among those who are as long.
+    """
+    b, total = bidders, float(shares.capacity.sum())
+    longer = len(rest) - np.searchsorted(np.sort(rest), rest, side="left")
+    alone = shares.seconds(b.rest, total / np.maximum(longer, 1))
+    work = (b.rest * shares.gpus).min(axis=1)
+    horizon = float(work[np.isfinite(work)].sum()) / total
+    return np.asarray(s.end * np.clip(2.0 * alone / max(horizon, 1.0) - 1.0, 0.0, 2.0))
 
 
 @dataclass(frozen=True)
@@ -138,7 +202,8 @@ class Worth:
     """[job, option] values in job-seconds per second, and where they come from."""
 
     values: Floats
-    unfair: Floats  # [job] kappa
+    unfair: Floats  # [job] kappa of fairness
+    end: Floats  # [job] kappa of the common end
     fair_seconds: Floats  # [job] completion time with a fair share
     kept: Floats  # [job, option] share of the value that a restart leaves, 1 for what is held
 
@@ -149,22 +214,28 @@ def worth(
     prices: Floats,
     mean_active: float,
     seconds_since_start: float,
+    quiet_seconds: float,
     settings: WorthSettings,
 ) -> Worth:
-    """Values of all options at prices like those of the round before."""
+    """Values of all options at prices like those of the round before.
+
+    ``quiet_seconds``: since a job came or left.
+    """
     s, b, jobs = settings, bidders, len(bidders)
     gpus_total = float(shares.capacity.sum())
     alone = shares.seconds(b.rest, np.full(jobs, gpus_total / jobs))
-    whole = shares.seconds(b.rest / b.left[:, None], gpus_total / b.mean_active) + b.restart
-    unfair = pressure(b, whole, s)
     rest = np.maximum(alone, s.shortest_seconds)
+    owed = fair(b, shares, s)
+    unfair = pressure(owed, s)
+    end = common_end(b, shares, rest, s)
     fall = price_at_end(rest, mean_active, seconds_since_start, s)
-    cost = (b.weight * (1.0 + unfair))[:, None]
+    cost = (b.weight * (1.0 + unfair + end))[:, None]
     cost = cost + fall[:, None] * (prices[shares.type] * shares.gpus)
     per_epoch = (cost * b.seconds).min(axis=1, keepdims=True)
-    held_for = np.minimum(s.hold_seconds, b.rest)
+    # What has not changed for long will not for long.
+    held_for = np.minimum(max(s.hold_seconds, quiet_seconds), b.rest)
     kept = held_for / (held_for + b.restart[:, None])
     runs = np.flatnonzero(b.held >= 0)
     kept[runs, b.held[runs]] = 1.0
     values = np.where(np.isfinite(b.seconds), kept * per_epoch / b.seconds, -np.inf)
-    return Worth(values, unfair, whole, kept)
+    return Worth(values, unfair, end, owed.seconds, kept)
