@@ -1,12 +1,13 @@
 """Types of GPUs and elastic gangs: the default policy beside Sia, Gavel and the others.
 
     python bench/elastic.py                         # the tables of docs/elastic.md
-    python bench/elastic.py --part figures --policy shockwave --policy sia --workers 2
+    python bench/elastic.py --part figures --policy sia --workers 2
     python bench/elastic.py --part decisions        # times and gaps beside the integer program
 
 Needs the published speeds and workloads beside the repository (``../shared/elastic``), and says so
-where they are absent. Generated workloads draw models, bursts and requests like the published ones
-do; their seeds were not used to choose any setting. Writes ``out/elastic.json``.
+where they are absent. The seeds of the generated workloads were not used to choose any setting.
+Writes ``out/elastic.json``; simulations that are in there already are not made again, unless
+``--again`` names their policy.
 """
 
 from __future__ import annotations
@@ -18,22 +19,21 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
-from shockwave.engine.state import Rounds
-from shockwave.executors.simulation import by_arrival, simulate
+from shockwave.engine.rounds import Rounds
+from shockwave.executors.simulation import simulate
+from shockwave.measure.fairness import finish_time_fairness
+from shockwave.measure.fold import fold_history
+from shockwave.measure.metrics import METRICS
 from shockwave.model.cluster import Cluster
-from shockwave.model.events import Event, JobFinished, JobStarted, JobStopped
-from shockwave.model.job import JobSpec, Regime, TraceJob, timeline
-from shockwave.model.speeds import Speeds
-from shockwave.model.view import Floats, View
+from shockwave.model.job import TraceJob
+from shockwave.model.view import View
 from shockwave.plan.elastic.ilp import solve_ilp
 from shockwave.plan.elastic.market import Market
 from shockwave.plan.elastic.sale import sell
@@ -45,12 +45,23 @@ from shockwave.predict import registry as predictors
 from shockwave.predict.base import Forecast
 from shockwave.predict.speeds import OptionShape, Seen, SpeedLearner, SpeedSettings
 from shockwave.protocol.files import atomic_writer
+from shockwave.traces.formats import load
+from shockwave.traces.generator import generate
+from shockwave.traces.recipe import parse_recipe
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "elastic"
 CLUSTERS = {"hetero": "T4:6x4,2080Ti:3x8,A100:2x8", "homo": "T4:16x4"}
-GENERATED = tuple(range(1001, 1011))
-ROUND_SECONDS = {"gavel": 360.0}  # as in its paper: it preempts every round
-UNFAIR = 1.05
+PUBLISHED = ("philly-1", "helios-1")
+RECIPE = "generated:jobs=160,span_hours=8,elastic=1,gpus=1:0.4/2:0.3/4:0.2/8:0.1"
+GENERATED = {
+    "homo": f"{RECIPE},max_hours=8,types=T4:1",
+    "hetero": f"{RECIPE},max_hours=12,types=T4:1/2080Ti:1.5/A100:4",
+}
+SEEDS = range(1001, 1011)  # to report; settings were chosen on seeds 1 to 4
+ROUND_SECONDS = {"gavel": 360.0, "mst": 360.0}  # as in their paper: they preempt every round
+RESTART_SECONDS = 30.0  # of generated jobs; published ones have their own
+SETTINGS = ("declared", "wrong", "blind", "half-rigid")
+WRONG_SIGMA = 0.5
 
 # The same information as Sia has: no declared work, nothing from other jobs.
 BLIND = Settings(market=MarketSettings(believe_epochs=False, speeds=SpeedSettings(share=False)))
@@ -66,62 +77,23 @@ class Case:
     setting: str = "declared"  # declared, wrong (by sigma 0.5), blind, half-rigid
 
 
-def rows_of(workload: str) -> list[dict[str, Any]]:
-    """The jobs of a workload: arrival, model and request."""
-    if not workload.isdigit():
-        lines = (SHARED / f"{workload}.jsonl").read_text().splitlines()
-        return [json.loads(line) for line in lines]
-    rng = np.random.default_rng(int(workload))
-    names = ["cifar10", "bert", "deepspeech2", "yolov3", "imagenet"]
-    shares = np.array([0.82, 0.05, 0.07, 0.04, 0.02]) * rng.uniform(0.6, 1.4, 5)
-    hours = rng.gamma(3.0, 1.0, 8)
-    hour = rng.choice(8, size=160, p=hours / hours.sum())
-    arrivals = np.sort((hour + rng.random(160)) * 3600.0)
-    return [
-        {
-            "id": f"job-{number}",
-            "arrival": float(int(arrival)),
-            "model": str(rng.choice(names, p=shares / shares.sum())),
-            "gpus_requested": int(rng.choice([4, 6, 8, 12, 16])),
-        }
-        for number, arrival in enumerate(arrivals)
-    ]
-
-
 def jobs_of(case: Case) -> list[TraceJob]:
-    """The jobs with the truth about their speeds on the types of the cluster."""
-    models = json.loads((SHARED / "speeds.json").read_text())
-    types = [part.split(":")[0] for part in CLUSTERS[case.cluster].split(",")]
+    """The jobs with the truth about their speeds."""
+    if case.workload.isdigit():
+        jobs = generate(parse_recipe(f"{GENERATED[case.cluster]},seed={case.workload}"))
+    else:
+        jobs = load(SHARED / f"{case.workload}.jsonl", profiles=SHARED / "speeds.json")
     rng = np.random.default_rng(99)
-    jobs = []
-    for row in rows_of(case.workload):
-        model = models[row["model"]]
-        speeds = Speeds(
-            {
-                name: {
-                    int(count): tuple(times["epoch_seconds"])
-                    for count, times in model["gpus"][name].items()
-                }
-                for name in types
-            }
-        )
-        epochs = int(model["epochs"])
-        error, is_rigid = math.exp(0.5 * rng.standard_normal()), rng.random() < 0.5
-        spec = JobSpec(
-            id=row["id"],
-            arrival_seconds=row["arrival"],
-            gpus=row["gpus_requested"],
-            epochs=max(1, round(epochs * error)) if case.setting == "wrong" else epochs,
-            configurations=(0,),
-            epoch_seconds=(math.nan,),
-            model=row["model"],
-            gpu_counts=() if case.setting == "half-rigid" and is_rigid else speeds.counts,
-        )
-        truth = timeline((Regime(0, epochs, 1.0),), speeds.epoch_seconds(types[0], spec.gpus))
-        jobs.append(
-            TraceJob(spec, truth, speeds=speeds, restart_seconds=float(model["restart_seconds"]))
-        )
-    return jobs
+    changed = []
+    for job in jobs:
+        error, is_rigid = math.exp(WRONG_SIGMA * rng.standard_normal()), rng.random() < 0.5
+        spec = job.spec
+        if case.setting == "wrong":
+            spec = replace(spec, epochs=max(1, round(spec.epochs * error)))
+        elif case.setting == "half-rigid" and is_rigid:
+            spec = replace(spec, gpu_counts=())
+        changed.append(replace(job, spec=spec))
+    return changed
 
 
 def policy_of(case: Case) -> Policy:
@@ -149,100 +121,33 @@ class Timed(Policy):
 
 
 def run(case: Case) -> dict[str, Any]:
-    """One simulation, and its figures in hours."""
-    jobs, cluster = by_arrival(jobs_of(case)), Cluster.parse(CLUSTERS[case.cluster])
-    timed = Timed(policy_of(case))
-    length = ROUND_SECONDS.get(case.policy, 60.0)
-    events = simulate(
-        jobs, cluster, timed, predictors.create("reactive"), rounds=Rounds(length, 30.0)
-    )
-    arrival = np.array([job.spec.arrival_seconds for job in jobs])
-    finish, gpu_seconds, starts = _outcome(events, jobs)
-    jct = finish - arrival
-    fairness = jct / fair_seconds(jobs, cluster, arrival, finish)
-    rigid = np.array([not job.spec.gpu_counts for job in jobs])
-    return {
-        "workload": case.workload,
-        "cluster": case.cluster,
-        "policy": case.policy,
-        "setting": case.setting,
-        "mean_jct": float(jct.mean()) / 3600,
-        "p99_jct": float(np.quantile(jct, 0.99)) / 3600,
-        "makespan": float(finish.max() - arrival.min()) / 3600,
-        "gpu_hours": float(gpu_seconds.mean()) / 3600,
-        "restarts": float(starts.mean()) - 1.0,
-        "worst_ftf": float(fairness.max()),
-        "unfair": float((fairness > UNFAIR).mean()),
-        "worst_ftf_rigid": float(fairness[rigid].max(initial=0.0)),
+    """One simulation, and its figures; times in hours."""
+    jobs, timed = jobs_of(case), Timed(policy_of(case))
+    rounds = Rounds(ROUND_SECONDS.get(case.policy, 60.0), RESTART_SECONDS)
+    cluster = Cluster.parse(CLUSTERS[case.cluster])
+    events = simulate(jobs, cluster, timed, predictors.create("reactive"), rounds=rounds)
+    history = fold_history(events)
+    rigid_ids = {job.spec.id for job in jobs if not job.spec.gpu_counts}
+    rigid = np.array([name in rigid_ids for name in history.jobs.id])
+    fairness = finish_time_fairness(history, "sia")
+    makespan = np.nanmax(history.jobs.finish) - history.jobs.arrival.min()
+
+    def figure(name: str) -> float:
+        return float(METRICS[name].compute(history) or 0.0)
+
+    return asdict(case) | {
+        "mean_jct": figure("mean_jct_seconds") / 3600,
+        "p99_jct": figure("p99_jct_seconds") / 3600,
+        "makespan": float(makespan) / 3600,
+        "gpu_hours": float(history.jobs.gpu_seconds.mean()) / 3600,
+        "restarts": float(history.jobs.restarts.mean()),
+        "worst_ftf": figure("worst_ftf_sia"),
+        "unfair": figure("unfair_sia"),
+        "worst_ftf_rigid": float(np.nanmax(fairness[rigid], initial=0.0)),
         "decision_ms_p95": 1e3 * float(np.quantile(timed.seconds, 0.95)),
         "decision_ms_max": 1e3 * max(timed.seconds),
         "gap_max": max(timed.gaps),
     }
-
-
-def _outcome(events: Sequence[Event], jobs: Sequence[TraceJob]) -> tuple[Floats, Floats, Floats]:
-    """[job] when it finished, the GPU-seconds that it held, and how often it started."""
-    number = {job.spec.id: position for position, job in enumerate(jobs)}
-    finish, held, starts = np.full(len(jobs), np.nan), np.zeros(len(jobs)), np.zeros(len(jobs))
-    since: dict[int, tuple[float, int]] = {}
-    for event in events:
-        if isinstance(event, JobStarted):
-            position = number[event.job]
-            since[position] = event.time, sum(len(slots) for _, slots in event.placement)
-            starts[position] += 1
-        elif isinstance(event, JobFinished | JobStopped):
-            position = number[event.job]
-            if isinstance(event, JobFinished):
-                finish[position] = event.time
-            if position in since:
-                began, gpus = since.pop(position)
-                held[position] += gpus * (event.time - began)
-    return finish, held, starts
-
-
-def fair_seconds(
-    jobs: Sequence[TraceJob], cluster: Cluster, arrival: Floats, finish: Floats
-) -> Floats:
-    """[job] Sia's fair completion time: alone on ``M / n`` GPUs of a type, averaged by GPUs.
-
-    ``n`` is the mean number of jobs while it was there, once a minute. Between two whole numbers of
-    GPUs the time is interpolated, and the job takes the best option of at most so many. Less than
-    one GPU is one GPU for a part of the time; so is less than the request of a rigid job.
-    """
-    totals: dict[str, int] = {}
-    for node in cluster.nodes:
-        totals[node.gpu_type] = totals.get(node.gpu_type, 0) + node.gpus
-    minutes = np.arange(arrival.min(), finish.max() + 60.0, 60.0)
-    present = (arrival[:, None] <= minutes) & (minutes < finish[:, None])
-    active = present.sum(axis=0)
-    fair = np.empty(len(jobs))
-    for position, job in enumerate(jobs):
-        here = active[present[position]]
-        share = cluster.gpus / (float(here.mean()) if len(here) else 1.0)
-        fair[position] = sum(
-            total * _alone(job, name, total, share) for name, total in totals.items()
-        )
-    return fair / cluster.gpus
-
-
-def _alone(job: TraceJob, gpu_type: str, total: int, share: float) -> float:
-    assert job.speeds is not None
-    restart = job.restart_seconds or 0.0
-    counts = job.spec.gpu_counts or (job.spec.gpus,)
-    times = {
-        count: sum(job.speeds.epoch_seconds(gpu_type, count)) + restart
-        for count in counts
-        if count <= total and (count in job.speeds.by_type[gpu_type] or not job.spec.gpu_counts)
-    }
-    least = min(times)
-
-    def with_at_most(gpus: int) -> float:
-        return min(seconds for count, seconds in times.items() if count <= gpus)
-
-    if share < least:
-        return with_at_most(least) * least / share
-    low, high = with_at_most(math.floor(share)), with_at_most(math.ceil(share))
-    return low + (high - low) * (share - math.floor(share))
 
 
 # Decisions: how long they take, and how good they are, beside the integer program.
@@ -298,50 +203,95 @@ def decisions(jobs: int, capacity: Sequence[int], seed: int, with_ilp: bool) -> 
 SIZES = ((160, (24, 24, 16)), (160, (64,)), (640, (2048,)), (5000, (4096,) * 4))
 
 
-# Tables.
+# Tables, as docs/elastic.md has them.
 
 COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("mean JCT", "mean_jct", "{:.2f}".format),
     ("p99 JCT", "p99_jct", "{:.1f}".format),
     ("makespan", "makespan", "{:.1f}".format),
-    ("GPU-h/job", "gpu_hours", "{:.1f}".format),
+    ("GPU-hours/job", "gpu_hours", "{:.1f}".format),
     ("restarts/job", "restarts", "{:.1f}".format),
     ("worst FTF", "worst_ftf", "{:.2f}".format),
     ("unfair", "unfair", "{:.1%}".format),
-    ("rigid FTF", "worst_ftf_rigid", "{:.2f}".format),
-    ("ms p95", "decision_ms_p95", "{:.0f}".format),
-    ("gap", "gap_max", "{:.2%}".format),
 )
+Runs = dict[Case, dict[str, Any]]
 
 
-def figures_table(runs: Sequence[dict[str, Any]], setting: str) -> Table:
-    """A row per simulation; the mean JCT also against Sia's on the same workload."""
-    table = Table(title=f"elastic: {setting}")
-    for name in ("workload", "cluster", "policy", "against sia", *(c[0] for c in COLUMNS)):
-        table.add_column(name, justify="right")
-    of_sia = {
-        (one["workload"], one["cluster"]): one["mean_jct"]
-        for one in runs
-        if one["policy"] == "sia" and one["setting"] == setting
-    }
-    for one in runs:
-        if one["setting"] == setting:
-            base = of_sia.get((one["workload"], one["cluster"]))
-            against = "" if base is None else f"{one['mean_jct'] / base - 1:+.0%}"
+def markdown(columns: Sequence[str], left: int, rows: Sequence[Sequence[str]]) -> str:
+    """A table, its first ``left`` columns flush left."""
+    rule = ["---"] * left + ["---:"] * (len(columns) - left)
+    return "\n".join("| " + " | ".join(row) + " |" for row in (columns, rule, *rows)) + "\n"
+
+
+def against(runs: Runs, case: Case) -> dict[str, Any] | None:
+    """Sia's figures for the same jobs. It does not ask how long they are."""
+    setting = "half-rigid" if case.setting == "half-rigid" else "declared"
+    return runs.get(replace(case, policy="sia", setting=setting))
+
+
+def published_table(runs: Runs) -> str:
+    rows = []
+    for case, one in runs.items():
+        if case.workload in PUBLISHED and case.setting == "declared":
+            base = against(runs, case)
+            share = f" ({one['mean_jct'] / base['mean_jct'] - 1:+.0%})" if base else ""
+            name = f"`{case.policy}`{'' if case.policy == 'sia' else share}"
             figures = (show(one[key]) for _, key, show in COLUMNS)
-            table.add_row(one["workload"], one["cluster"], one["policy"], against, *figures)
-    return table
+            rows.append((f"{case.workload} {case.cluster}", name, *figures))
+    return markdown(("workload, cluster", "policy", *(name for name, _, _ in COLUMNS)), 2, rows)
+
+
+def compared_table(runs: Runs, chosen: Callable[[Case], bool]) -> str:
+    """The default policy against Sia, a row per workload."""
+    rows = []
+    for case, one in runs.items():
+        base = against(runs, case)
+        if case.policy == "shockwave" and base is not None and chosen(case):
+            relative = [f"{one[k] / base[k] - 1:+.0%}" for k in ("mean_jct", "p99_jct", "makespan")]
+            rigid = case.setting == "half-rigid"
+            rows.append((
+                case.setting, f"{case.workload} {case.cluster}", *relative,
+                f"{one['worst_ftf']:.2f} ({base['worst_ftf']:.2f})",
+                f"{one['unfair']:.1%} ({base['unfair']:.1%})",
+                f"{one['worst_ftf_rigid']:.2f} ({base['worst_ftf_rigid']:.2f})" if rigid else "",
+            ))  # fmt: skip
+    columns = (
+        "setting", "workload, cluster", "mean JCT", "p99 JCT", "makespan", "worst FTF (sia)",
+        "unfair (sia)", "worst FTF of rigid jobs (sia)",
+    )  # fmt: skip
+    return markdown(columns, 2, rows)
+
+
+def decisions_table(found: Sequence[dict[str, Any]]) -> str:
+    rows = [
+        (
+            f"{one['jobs']:,}", f"{one['gpus']:,}", str(one["types"]), f"{one['speeds_ms']:.0f} ms",
+            f"{one['sale_ms']:.0f} ms", f"{one['gap']:.4%}",
+            f"{one['ilp_ms']:.0f} ms" if "ilp_ms" in one else "",
+            f"{one['value_over_ilp']:.4f}" if "ilp_ms" in one else "",
+        )
+        for one in found
+    ]  # fmt: skip
+    columns = (
+        "jobs", "GPUs", "types", "speeds", "prices and gangs", "gap", "HiGHS", "value over HiGHS",
+    )  # fmt: skip
+    return markdown(columns, 0, rows)
 
 
 def cases(names: Sequence[str]) -> list[Case]:
     """All simulations of the tables."""
-    published = [(w, c) for w in ("philly-1", "helios-1") for c in CLUSTERS]
-    generated = [(str(seed), list(CLUSTERS)[seed % 2]) for seed in GENERATED]
+    published = [(w, c) for w in PUBLISHED for c in CLUSTERS]
+    generated = [(str(seed), list(CLUSTERS)[seed % 2]) for seed in SEEDS]
     both = [name for name in names if name in ("shockwave", "sia")]
     made = [Case(w, c, name) for w, c in published for name in names]
     made += [Case(w, c, name) for w, c in generated for name in both]
-    for setting in ("wrong", "blind", "half-rigid"):
-        made += [Case(w, c, name, setting) for w, c in published for name in both]
+    for setting in SETTINGS[1:]:
+        made += [
+            Case(w, c, name, setting)
+            for w, c in published
+            for name in both
+            if name != "sia" or setting == "half-rigid"
+        ]
     return made
 
 
@@ -349,38 +299,48 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--part", choices=("all", "figures", "decisions"), default="all")
     parser.add_argument("--policy", action="append", help="default: shockwave, sia, gavel")
+    parser.add_argument("--again", action="append", default=[], help="a policy to simulate again")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--json", type=Path, default=Path("out/elastic.json"))
     chosen = parser.parse_args(arguments)
-    console = Console(width=180)
     found: dict[str, Any] = {}
+    if chosen.json.exists():
+        found = json.loads(chosen.json.read_text())
+
+    def save() -> None:
+        chosen.json.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_writer(chosen.json) as file:
+            json.dump(found, file, indent=1)
+
     if chosen.part != "figures":
-        table = Table(title="one decision, processor time")
-        found["decisions"] = []
-        for jobs, capacity in SIZES:
-            one = decisions(jobs, capacity, 7, with_ilp=jobs < 5000)
-            found["decisions"].append(one)
-            if not table.columns:
-                for name in (*one, *(() if "ilp_ms" in one else ("ilp_ms", "value_over_ilp"))):
-                    table.add_column(name, justify="right")
-            table.add_row(*(f"{value:.4g}" for value in one.values()))
-        console.print(table)
+        found["decisions"] = [
+            decisions(jobs, capacity, 7, with_ilp=jobs < 5000) for jobs, capacity in SIZES
+        ]
+        save()
+        print(decisions_table(found["decisions"]))
     if chosen.part != "decisions":
         if not (SHARED / "speeds.json").exists():
-            console.print(f"no published speeds at {SHARED}: nothing to compare")
+            print(f"no published speeds at {SHARED}: nothing to compare")
             return 1
-        todo = cases(chosen.policy or ["shockwave", "sia", "gavel"])
-        runs = []
+        known = {
+            Case(one["workload"], one["cluster"], one["policy"], one["setting"]): one
+            for one in found.get("figures", [])
+            if one["policy"] not in chosen.again
+        }
+        named = ["shockwave", "sia", "gavel"]
+        todo = cases(chosen.policy or named)
         with ProcessPoolExecutor(chosen.workers, get_context("spawn")) as pool:
-            for one in pool.map(run, todo):
-                runs.append(one)
+            missing = [case for case in todo if case not in known]
+            for case, one in zip(missing, pool.map(run, missing), strict=True):
+                known[case] = one
+                found["figures"] = list(known.values())
+                save()
                 print(json.dumps(one), file=sys.stderr, flush=True)
-        found["figures"] = runs
-        for setting in ("declared", "wrong", "blind", "half-rigid"):
-            console.print(figures_table(runs, setting))
-    chosen.json.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_writer(chosen.json) as file:
-        json.dump(found, file, indent=1)
+        shown = cases([*named, *(set(chosen.policy or ()) - set(named))])
+        runs = {case: known[case] for case in shown if case in known}
+        print(published_table(runs))
+        print(compared_table(runs, lambda case: case.workload.isdigit()))
+        print(compared_table(runs, lambda case: case.setting != "declared"))
     return 0
 
 

@@ -68,16 +68,21 @@ def test_a_fair_share_is_one_of_every_type() -> None:
     request = 1 / (0.75 / 200 + 0.25 / 50)
     assert request_seconds(history).tolist() == pytest.approx([request, 180])
     assert finish_time_fairness(history, "static")[0] == pytest.approx(200 / request)
-    # 1/1.5 of the cluster: 4 T4 and 4/3 A100.
-    isolated = 1 / (0.75 / 160 + 0.25 / (100 ** (1 - part()) * 50 ** part()))
+    # 8 / 1.5 GPUs: 4 of T4, and both of A100, after a start of 20 s as it had two of.
+    isolated = 0.75 * 180 + 0.25 * 70
     assert isolated_seconds(history)[0] == pytest.approx(isolated)
     sia = finish_time_fairness(history, "sia")
     assert sia[0] == pytest.approx(200 / isolated)
     assert np.isnan(sia[1])
 
 
-def part() -> float:
-    return math.log(4 / 3) / math.log(2)
+def test_isolated_jobs_hold_whole_gpus_that_they_can_use() -> None:
+    alone = Alone.of((*TIMES, ("T4", 3, 170.0)), choices=(1, 2, 4))
+    assert alone.isolated_seconds("T4", 6, 0.5, 20) == pytest.approx(2 * 420)
+    assert alone.isolated_seconds("T4", 6, 1.5, 20) == pytest.approx((420 + 220) / 2)
+    assert alone.isolated_seconds("T4", 6, 3.5, 20) == pytest.approx((220 + 180) / 2)
+    assert alone.isolated_seconds("T4", 6, 60, 20) == pytest.approx(180)
+    assert math.isinf(Alone.of(TIMES, choices=(4,)).isolated_seconds("A100", 2, 8, 20))
 
 
 def test_figures_of_a_run_with_types_are_by_what_was_held() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.policies import quick
 
 from shockwave.executors.simulation import TraceTruth
 from shockwave.model.job import TraceJob
@@ -36,7 +37,7 @@ def test_altered_futures_change_no_decision_before_them(
 ) -> None:
     class Contract(PolicyContract):
         def make(self) -> Policy:
-            return registry.create(name)
+            return quick.create(name)
 
     Contract().check_causality(seed, cut_share)
 

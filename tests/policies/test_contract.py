@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.policies import quick
 
 from shockwave.policies import registry
 from shockwave.policies.base import Policy
@@ -12,7 +13,7 @@ from shockwave.testing import PolicyContract
 def contract(name: str) -> type[PolicyContract]:
     class TestBuiltIn(PolicyContract):
         def make(self) -> Policy:
-            return registry.create(name)
+            return quick.create(name)
 
     TestBuiltIn.__name__ = f"Test_{name.replace('-', '_')}"
     return TestBuiltIn

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
-from shockwave.engine.state import Rounds
+from shockwave.engine.rounds import Rounds
 from shockwave.executors.simulation import simulate
 from shockwave.model.cluster import Cluster
 from shockwave.model.events import Event, JobFinished, JobStarted
@@ -13,8 +15,10 @@ from shockwave.model.job import TraceJob
 from shockwave.model.options import Options
 from shockwave.model.view import View
 from shockwave.policies import registry as policies
+from shockwave.policies.allox import match
 from shockwave.policies.base import Decision, Policy
-from shockwave.policies.typed_shares import max_min_shares
+from shockwave.policies.pollux import Pollux, Room, SearchSettings
+from shockwave.policies.typed_shares import max_min_shares, max_sum_shares
 from shockwave.policies.why import why
 from shockwave.predict import registry as predictors
 from shockwave.predict.base import Forecast
@@ -43,7 +47,7 @@ class Watched(Policy):
         return decision
 
 
-@pytest.mark.parametrize("name", ["shockwave", "sia", "gavel"])
+@pytest.mark.parametrize("name", ["shockwave", "sia", "gavel", "mst", "allox", "pollux"])
 def test_all_elastic_and_rigid_jobs_end(name: str) -> None:
     jobs = elastic_jobs(3)
     events = run(jobs, policies.create(name))
@@ -68,11 +72,12 @@ def test_decisions_of_the_market_carry_a_gap_and_can_be_explained() -> None:
     assert told.finish_low <= told.finish_high
 
 
-def test_sia_starts_small_and_at_most_doubles_what_was_measured() -> None:
+@pytest.mark.parametrize("name", ["sia", "pollux"])
+def test_elastic_jobs_start_small_and_at_most_double_what_was_measured(name: str) -> None:
     jobs = elastic_jobs(5)
     counts = {job.spec.id: job.spec.gpu_counts for job in jobs}
     most: dict[str, int] = {}
-    for event in run(jobs, policies.create("sia")):
+    for event in run(jobs, policies.create(name)):
         if isinstance(event, JobStarted) and event.option is not None and counts[event.job]:
             least = min(counts[event.job])
             assert event.option.gpus <= max(2 * most.get(event.job, 0), least)
@@ -80,10 +85,13 @@ def test_sia_starts_small_and_at_most_doubles_what_was_measured() -> None:
     assert most
 
 
-def test_gavel_gives_each_job_its_request_on_one_type() -> None:
+@pytest.mark.parametrize("name", ["gavel", "mst", "allox"])
+def test_each_job_has_its_request_on_one_type(name: str) -> None:
     jobs = elastic_jobs(6)
     request = {job.spec.id: job.spec.gpus for job in jobs}
-    starts = [e for e in run(jobs, policies.create("gavel")) if isinstance(e, JobStarted)]
+    starts = [e for e in run(jobs, policies.create(name)) if isinstance(e, JobStarted)]
+    if name == "allox":  # and keeps it until it ends
+        assert len(starts) == len(jobs)
     assert {e.option is not None and e.option.gpus == request[e.job] for e in starts} == {True}
 
 
@@ -98,3 +106,45 @@ def test_max_min_shares_give_everybody_the_same_part_of_what_is_proportional() -
     assert part.min() > 2 / 3
     assert part == pytest.approx(part.min(), rel=1e-6)
     assert shares[0, 1] > shares[0, 0]
+
+
+def test_the_largest_sum_gives_a_type_to_whom_it_serves_best() -> None:
+    speed = np.array([[1.0, 4.0], [1.0, 1.0], [2.0, 0.0]])
+    shares = max_sum_shares(speed, np.array([1, 1, 1]), np.ones(3), np.array([1, 1]))
+    # Who is slow everywhere has nothing.
+    assert shares == pytest.approx(np.array([[0.0, 1.0], [0.0, 0.0], [1.0, 0.0]]))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_matching_has_a_smaller_sum_of_completion_times(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    seconds = rng.uniform(10.0, 1000.0, (5, 2))
+    places = np.array([1, 2])
+    kind, position = match(seconds, places)
+    found = float((seconds[np.arange(5), kind] * position).sum())
+    best = np.inf
+    for kinds in itertools.product(range(2), repeat=5):
+        total = 0.0
+        for number, count in enumerate(places):  # the longest are last, side by side
+            times = sorted(seconds[job, number] for job in range(5) if kinds[job] == number)
+            total += sum(t * (k // count + 1) for k, t in enumerate(reversed(times)))
+        best = min(best, total)
+    assert found == pytest.approx(best)
+
+
+def test_the_search_of_pollux_comes_close_to_the_best_allocation() -> None:
+    policy = Pollux(np.random.default_rng(1), SearchSettings())
+    rng = np.random.default_rng(2)
+    gpus, capacity = np.array([1, 2, 4, 8]), 9
+    value = np.cumsum(rng.uniform(0.1, 1.0, (5, 4)), axis=1)
+    room = Room(np.zeros(4, dtype=np.int64), gpus, np.array([capacity]), value > 0)
+    found = policy.search(np.arange(5), value, room, np.full(5, -1))
+    width = np.append(gpus, 0)
+    worth = np.append(value, np.zeros((5, 1)), axis=1)
+    best = max(
+        sum(worth[job, option] for job, option in enumerate(choice))
+        for choice in itertools.product(range(5), repeat=5)
+        if sum(width[option] for option in choice) <= capacity
+    )
+    assert sum(width[option] for option in found) <= capacity
+    assert sum(worth[job, option] for job, option in enumerate(found)) >= 0.98 * best

@@ -15,7 +15,7 @@ import pytest
 from tests.engine.runs import Run
 
 from shockwave.engine.retry import Retries
-from shockwave.engine.state import Rounds
+from shockwave.engine.rounds import Rounds
 from shockwave.executors.faults import JobCrash
 from shockwave.executors.simulation import simulate
 from shockwave.measure import RunHistory, fold_history

@@ -7,7 +7,9 @@ import pytest
 from shockwave.policies import registry
 
 
-@pytest.mark.parametrize(("options", "left_out"), [(False, {"sia"}), (True, {"sia", "gavel"})])
+@pytest.mark.parametrize(
+    ("options", "left_out"), [(False, {"sia"}), (True, {"sia", "gavel", "mst", "allox"})]
+)
 def test_policies_that_need_a_solver_are_left_out_where_there_is_none(
     options: bool, left_out: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ from shockwave.model.job import Adaptation, TraceJob
 from shockwave.model.view import View
 from shockwave.predict.base import Forecast, Predictor, Trajectories
 from shockwave.predict.bayesian import Bayesian
-from shockwave.predict.forecasts import UncertainForecast
+from shockwave.predict.forecasts import ViewForecast
 from shockwave.predict.reactive import Reactive
 from shockwave.predict.restatement import Restatement
 from shockwave.predict.scoring import crps, score
@@ -23,15 +23,8 @@ from shockwave.traces.generator import generate
 from shockwave.traces.mix import Mix
 
 
-class _UniformForecast(UncertainForecast):
+class _UniformForecast(ViewForecast):
     """The whole rest in either of two configurations or a uniform mixture of them."""
-
-    def __init__(self, view: View) -> None:
-        self._view = view
-
-    @property
-    def jobs(self) -> int:
-        return len(self._view)
 
     @property
     def dimensions(self) -> int:

@@ -133,3 +133,23 @@ def test_the_rest_of_a_job_adds_up_its_epochs() -> None:
 def test_stages_double() -> None:
     epochs = np.array([0.0, 0.9, 1.0, 1.9, 2.0, 3.9, 4.0, 1e9])
     assert stage_of(epochs).tolist() == [0, 0, 1, 1, 2, 2, 3, 11]
+
+
+def test_a_job_that_changes_its_pace_does_so_with_every_option() -> None:
+    learner = SpeedLearner()
+    others = range(1, 9)
+    learner.learn(SHAPE, seen([(0, 5, 4.0, 1, 50.0), *((n, 5, 4.0, 1, 50.0) for n in others)]))
+    known = [(n, 5, 4.2, 2, 25.0) for n in others]
+    before = learner.learn(SHAPE, seen([(0, 5, 4.2, 2, 25.0), *known])).median
+    later = learner.learn(SHAPE, seen([(0, 5, 4.4, 2, 50.0), *known])).median
+    assert later[0, 1] / before[0, 1] == pytest.approx(2.0, rel=0.15)
+    assert later[1, 1] / before[1, 1] == pytest.approx(1.0, rel=0.15)
+
+
+def test_a_model_that_loses_nothing_at_first_is_soon_known_to_scale() -> None:
+    """Two GPUs twice as fast as one in the first epoch: then four are believed to be, too."""
+    alone = after([(0, 5, 0.2, 0, 800.0)]).median[0]
+    learner = SpeedLearner()
+    learner.learn(SHAPE, seen([(0, 5, 0.2, 0, 800.0)]))
+    both = learner.learn(SHAPE, seen([(0, 5, 0.4, 1, 400.0)])).median[0]
+    assert both[1] / both[2] > 1.15 * alone[1] / alone[2]

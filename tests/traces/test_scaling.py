@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shockwave.engine.state import Rounds
+from shockwave.engine.rounds import Rounds
 from shockwave.executors.simulation import TraceTruth, simulate
 from shockwave.measure import fold_history, summarize
 from shockwave.model.cluster import Cluster

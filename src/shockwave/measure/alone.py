@@ -7,13 +7,17 @@ at the mean of its speeds there, so that it takes
 
 where ``X_t`` is what all of its epochs take on type ``t``. Where there is one type, that is what
 they take. The times are those that its :class:`~shockwave.model.events.JobFinished` tells.
+
+The authors of Sia compute theirs in another way, and so does :func:`isolated_seconds`: the job runs
+alone on ``M / n`` GPUs of one type after the other, and its times there are averaged by the GPUs of
+the types. It holds whole GPUs, and its start takes what starts take.
 """
 
 from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,12 +28,16 @@ from shockwave.model.view import Floats
 
 @dataclass(frozen=True)
 class Alone:
-    """What all epochs of a job take: by type, ascending numbers of GPUs and their seconds."""
+    """What all epochs of a job take: by type, ascending numbers of GPUs and their seconds.
+
+    ``choices`` are the numbers that the job can run on; the request need not be one of them.
+    """
 
     by_type: Mapping[str, tuple[tuple[int, ...], tuple[float, ...]]]
+    choices: frozenset[int] = frozenset()
 
     @staticmethod
-    def of(times: tuple[tuple[str, int, float], ...]) -> Alone:
+    def of(times: tuple[tuple[str, int, float], ...], choices: Collection[int] = ()) -> Alone:
         found: dict[str, list[tuple[int, float]]] = {}
         for gpu_type, gpus, seconds in times:
             found.setdefault(gpu_type, []).append((gpus, seconds))
@@ -37,7 +45,8 @@ class Alone:
             {
                 gpu_type: (tuple(g for g, _ in pairs), tuple(s for _, s in pairs))
                 for gpu_type, pairs in ((name, sorted(entries)) for name, entries in found.items())
-            }
+            },
+            frozenset(choices),
         )
 
     def seconds(self, gpu_type: str, gpus: float) -> float:
@@ -59,6 +68,31 @@ class Alone:
         between: float = seconds[above - 1] ** (1 - part) * seconds[above] ** part
         return min(best, between)
 
+    def isolated_seconds(self, gpu_type: str, most: int, share: float, start: float) -> float:
+        """With ``share`` GPUs of a type that has ``most``, from the start on; ``inf`` if it cannot.
+
+        The job takes the fastest number of GPUs within its share. Between two whole GPUs the time
+        is interpolated; less than it can use it has for a part of the time.
+        """
+        counts, seconds = self.by_type[gpu_type]
+        usable = {
+            count: time + start
+            for count, time in zip(counts, seconds, strict=True)
+            if count <= most and (not self.choices or count in self.choices)
+        }
+        if not usable:
+            return math.inf
+        least = min(usable)
+
+        def within(gpus: int) -> float:
+            return min(time for count, time in usable.items() if count <= gpus)
+
+        if share <= least:
+            return usable[least] * least / share
+        whole = math.floor(share)
+        low, high = within(whole), within(math.ceil(share))
+        return low + (high - low) * (share - whole)
+
 
 def request_seconds(history: RunHistory) -> Floats:
     """[job] exclusive runtime with its request, on a share of every type; ``nan`` if unfinished.
@@ -76,16 +110,24 @@ def request_seconds(history: RunHistory) -> Floats:
 
 
 def isolated_seconds(history: RunHistory) -> Floats:
-    """[job] what it takes alone on ``1 / n`` of every type, n the mean number of jobs while it
-    was there; ``nan`` where its speeds are not known."""
+    """[job] what it takes alone on ``M / n`` GPUs of one type, averaged over the types by their
+    GPUs, n the mean number of jobs while it was there; ``nan`` where its speeds are not known."""
     jobs = history.jobs
     seconds = np.full(len(jobs), np.nan)
     if not jobs.alone:
         return seconds
     crowd = mean_active(history)
+    lost = np.maximum(jobs.held_seconds - jobs.productive_seconds, 0.0)
+    start = lost / np.maximum(jobs.starts, 1)
     for job, alone in jobs.alone.items():
-        share = {t: gpus / crowd[job] for t, gpus in history.type_gpus.items()}
-        seconds[job] = _on_every_type(history, alone, share)
+        share, total, usable = history.gpus / float(crowd[job]), 0.0, 0
+        for gpu_type, gpus in history.type_gpus.items():
+            if gpu_type in alone.by_type:
+                time = alone.isolated_seconds(gpu_type, gpus, share, float(start[job]))
+                if math.isfinite(time):
+                    total, usable = total + gpus * time, usable + gpus
+        if usable:
+            seconds[job] = total / usable
     return seconds
 
 

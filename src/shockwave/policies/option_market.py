@@ -17,9 +17,12 @@ from shockwave.plan.elastic.market import Market
 from shockwave.plan.elastic.sale import Sale, sell
 from shockwave.plan.elastic.worth import Bidders, Shares, Worth, WorthSettings, worth
 from shockwave.plan.explain import Explanation
+from shockwave.plan.promises import Intervals
+from shockwave.plan.telling import Foretold, Teller, waiting
 from shockwave.policies.base import Decision
 from shockwave.policies.memory import PerJob
-from shockwave.predict.speeds import OptionShape, Seen, SpeedLearner, Speeds, SpeedSettings
+from shockwave.predict.lengths import LengthLearner
+from shockwave.predict.speeds import SpeedLearner, Speeds, SpeedSettings
 
 _EIGHTY_PERCENT = 1.2816  # deviations on either side
 
@@ -31,6 +34,7 @@ class MarketSettings:
     worth: WorthSettings = field(default_factory=WorthSettings)
     speeds: SpeedSettings = field(default_factory=SpeedSettings)
     curiosity: float = 0.5  # deviations by which an untried option is taken to be better
+    most_hope: float = 0.3  # of the logarithm
     curious_restarts: float = 10.0  # restarts that a job must have to go for half of that
     price_memory: float = 0.5  # of the round before, in the prices that jobs count with
     believe_epochs: bool = True  # False: as if no job had said how long it is
@@ -47,6 +51,10 @@ class OptionMarket:
         self._began: float | None = None
         self._active_sum = 0.0
         self._rounds = 0
+        self._teller = Teller()
+        self._lengths = LengthLearner()
+        self._present = np.empty(0, dtype=np.int64)  # handles at the last decision
+        self._changed = 0.0  # when these last changed
 
     def decide(self, view: View, options: Options) -> Decision:
         speeds = self._learn(view, options)
@@ -54,9 +62,11 @@ class OptionMarket:
         prices = self._expected_prices(view, options)
         shares = Shares(options.type, options.gpus, options.type_gpus)
         began = view.now if self._began is None else self._began
+        if not np.array_equal(self._present, view.handle):
+            self._present, self._changed = view.handle, view.now
         worths = worth(
             bidders, shares, prices, self._active_sum / self._rounds, view.now - began,
-            self.settings.worth,
+            view.now - self._changed, self.settings.worth,
         )  # fmt: skip
         stays = view.must_stay | (view.between_rounds & view.running)
         sale = _sell(options, worths.values, stays, prices)
@@ -67,6 +77,12 @@ class OptionMarket:
         run = run[np.argsort(-surplus[run], kind="stable")]
         gpus = float(options.type_gpus.sum())
         price = float(sale.prices @ options.type_gpus) / gpus if gpus else 0.0
+        left = worths.values - sale.prices[options.type] * options.gpus
+        option: Ints = np.where(sale.choice >= 0, sale.choice, left.argmax(axis=1))
+        foretold = _foretell(view, options, speeds, bidders, option, run)
+        if not view.between_rounds:
+            self._teller.follow(view, run, view.now + foretold.finish.middle)
+            self._teller.remember(view, run, lambda: foretold)
         return Decision(
             run,
             welfare=sale.value,
@@ -74,8 +90,11 @@ class OptionMarket:
             price=price,
             priority=surplus,
             options=sale.choice[run],
-            explain=lambda: _explain(view, options, speeds, bidders, worths, sale, price),
-        )
+            explain=lambda: _explain(
+                view, options, bidders, worths, sale.prices, price, option,
+                self._teller.corrected(view, run, foretold),
+            ),
+        )  # fmt: skip
 
     # What is known.
 
@@ -84,39 +103,41 @@ class OptionMarket:
             self._began = view.now if self._began is None else self._began
             self._active_sum += len(view)
             self._rounds += 1
-        shape = OptionShape(options.type, options.gpus, options.spans)
-        seen = Seen(
-            handle=view.handle,
-            kind=view.kind,
-            epochs_done=view.epochs_done,
-            held=options.held,
-            measured=options.measured,
-            declared=options.declared,
-        )
-        return self._learner.learn(shape, seen)
+        return self._learner.see(view, options)
 
     def _bidders(self, view: View, options: Options, speeds: Speeds) -> Bidders:
         done = view.epochs_done
         if self.settings.believe_epochs:
-            epochs = done + view.epochs_left
+            epochs = self._epochs(view, options, speeds)
         else:  # who has done much has much to do
             epochs = np.maximum(2.0 * done, done + 1.0)
         may = _usable(options)
         rest = np.where(may, np.maximum(speeds.remaining_seconds(done, epochs), 1.0), np.inf)
+        whole = np.where(may, speeds.remaining_seconds(np.zeros(len(view)), epochs), np.inf)
         restart = self._restart(view)
         to_go = rest.min(axis=1)
         curious = to_go / (to_go + self.settings.curious_restarts * restart)
         hoped = -self.settings.curiosity * curious[:, None] * speeds.unknown
+        hoped = np.maximum(hoped, -self.settings.most_hope)
         return Bidders(
             seconds=np.where(may, np.exp(speeds.log_mean + hoped), np.inf),
             rest=rest,
+            whole=np.maximum(whole, rest),
             held=options.held,
             age=view.elapsed,
-            left=np.clip((epochs - done) / epochs, 1e-3, 1.0),
             restart=restart,
             weight=view.weight,
             mean_active=(view.active_integral + len(view)) / (view.rounds_active + 1.0),
         )
+
+    def _epochs(self, view: View, options: Options, speeds: Speeds) -> Floats:
+        """[job] epochs in all: what it says, as far as such claims have been right."""
+        if not view.between_rounds:
+            held = np.maximum(options.held, 0)
+            seconds = speeds.median[np.arange(len(view)), held]
+            per_round = np.where(options.held >= 0, view.round_seconds / seconds, 0.0)
+            self._lengths.learn(view.handle, view.kind, view.epochs, view.epochs_done, per_round)
+        return self._lengths.epochs(view.kind, view.epochs, view.epochs_done)
 
     def _restart(self, view: View) -> Floats:
         """[job] seconds that a start costs: measured, of the same model, or as set."""
@@ -169,21 +190,27 @@ def _surplus(options: Options, values: Floats, sale: Sale) -> Floats:
     return np.asarray(left[np.arange(len(left)), option])
 
 
-def _explain(
-    view: View, options: Options, speeds: Speeds, bidders: Bidders, worths: Worth, sale: Sale,
-    price: float,
-) -> Explanation:  # fmt: skip
-    """The numbers behind the decision, for people."""
+def _foretell(
+    view: View, options: Options, speeds: Speeds, bidders: Bidders, option: Ints, run: Ints
+) -> Foretold:
+    """Whoever waits starts with the next round, and all go on with the option that they like."""
     jobs = np.arange(len(view))
-    left = worths.values - sale.prices[options.type] * options.gpus
-    option: Ints = np.where(sale.choice >= 0, sale.choice, left.argmax(axis=1))
-    runs = sale.choice >= 0
     rest = bidders.rest[jobs, option]
     spread = np.exp(_EIGHTY_PERCENT * np.minimum(speeds.deviation[jobs, option], 2.0))
-    start = np.where(runs, view.now, view.now + view.round_seconds)
-    begun = np.where(options.held == option, 0.0, bidders.restart)
+    start = np.where(waiting(view, run), view.round_seconds, 0.0)
+    begins = start + np.where(options.held == option, 0.0, bidders.restart)
+    finish = Intervals(begins + rest / spread, begins + rest, begins + rest * spread)
+    return Foretold(Intervals.exactly(start), finish)
+
+
+def _explain(
+    view: View, options: Options, bidders: Bidders, worths: Worth, prices: Floats,
+    price: float, option: Ints, told: Foretold,
+) -> Explanation:  # fmt: skip
+    """The numbers behind the decision, for people."""
+    now, jobs = view.now, np.arange(len(view))
     costs = ", ".join(
-        f"{name} {cost:.3g}" for name, cost in zip(options.types, sale.prices, strict=True)
+        f"{name} {cost:.3g}" for name, cost in zip(options.types, prices, strict=True)
     )
     names = options.keys
     notes = [
@@ -197,11 +224,13 @@ def _explain(
         bid_fairness=worths.values[jobs, option]
         / options.gpus[option]
         * worths.unfair
-        / (1.0 + worths.unfair),
-        expected_start=start,
-        finish_low=start + begun + rest / spread,
-        finish=start + begun + rest,
-        finish_high=start + begun + rest * spread,
+        / (1.0 + worths.unfair + worths.end),
+        start_low=now + told.start.low,
+        expected_start=now + told.start.middle,
+        start_high=now + told.start.high,
+        finish_low=now + told.finish.low,
+        finish=now + told.finish.middle,
+        finish_high=now + told.finish.high,
         fair_finish=view.arrival + worths.fair_seconds,
         note=tuple(notes),
     )

@@ -23,6 +23,7 @@ POLICIES = Registry(
         "gavel": "shockwave.policies.gavel:Gavel",
         "allox": "shockwave.policies.allox:Allox",
         "sia": "shockwave.policies.sia:Sia",
+        "pollux": "shockwave.policies.pollux:Pollux",
         "ossp": "shockwave.policies.ossp:Ossp",
         "mst": "shockwave.policies.mst:Mst",
         "gandiva-fair": "shockwave.policies.gandiva_fair:GandivaFair",

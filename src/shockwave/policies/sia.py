@@ -9,6 +9,7 @@ from shockwave.model.view import Floats, Ints, View
 from shockwave.plan.elastic.ilp import solve_ilp
 from shockwave.plan.elastic.market import Market
 from shockwave.policies.base import Decision, Policy
+from shockwave.policies.one_option import one_option_each
 from shockwave.predict.base import Forecast
 
 
@@ -39,7 +40,7 @@ class Sia(Policy):
     def decide(self, view: View, forecast: Forecast) -> Decision:
         options = view.options
         if options is None:
-            options = _one_option_each(view)
+            options = one_option_each(view)
         restart = np.where(
             np.isnan(view.measured_restart_seconds),
             view.restart_seconds,
@@ -110,27 +111,3 @@ def _one_gpu(single: Floats, kinds: Ints, gpus: Ints, kind: int) -> float:
     """Seconds per epoch on the fewest GPUs of a type, times their number."""
     own = np.flatnonzero((kinds == kind) & ~np.isnan(single))
     return float(single[own[np.argmin(gpus[own])]]) if len(own) else 1.0
-
-
-def _one_option_each(view: View) -> Options:
-    """The view of a cluster of one type without choices, as options: one for every gang size."""
-    sizes, number = np.unique(view.gpus, return_inverse=True)
-    mine = number[:, None] == np.arange(len(sizes))
-    unknown = np.full(mine.shape, np.nan)
-    held = np.where(view.running, number, -1)
-    return Options(
-        types=("gpu",),
-        type_gpus=np.array([view.gpus_total]),
-        node_gpus=np.array([view.gpus_total]),
-        type=np.zeros(len(sizes), dtype=np.int64),
-        gpus=sizes,
-        spans=np.zeros(len(sizes), dtype=np.bool_),
-        allowed=mine,
-        requested=mine,
-        held=held,
-        last=held,
-        measured=np.where(mine & view.running[:, None], 1.0, unknown),
-        measured_epochs=np.zeros(mine.shape),
-        declared=unknown,
-        profiled=unknown,
-    )

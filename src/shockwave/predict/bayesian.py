@@ -16,8 +16,7 @@ import numpy as np
 
 from shockwave.model.view import Floats, View
 from shockwave.predict.base import Forecast, Predictor, Trajectories
-from shockwave.predict.epoch_times import epoch_seconds
-from shockwave.predict.forecasts import UncertainForecast
+from shockwave.predict.forecasts import ViewForecast
 from shockwave.predict.shares import gamma_half_quantile
 from shockwave.predict.transitions import declared
 
@@ -31,18 +30,7 @@ class Bayesian(Predictor):
         return _MultinomialForecast(view)
 
 
-class _MultinomialForecast(UncertainForecast):
-    def __init__(self, view: View) -> None:
-        self._view = view
-
-    @property
-    def jobs(self) -> int:
-        return len(self._view)
-
-    @property
-    def dimensions(self) -> int:
-        return int(self._view.profile.shape[1])
-
+class _MultinomialForecast(ViewForecast):
     @cached_property
     def _evidence(self) -> Floats:
         """[job, configuration] pseudo-counts: the prior's and the epochs seen."""
@@ -51,14 +39,10 @@ class _MultinomialForecast(UncertainForecast):
         return np.where(possible, prior[:, None] + self._view.configuration_epochs, 0.0)
 
     @cached_property
-    def _seconds(self) -> Floats:
-        return epoch_seconds(self._view)
-
-    @cached_property
     def remaining_seconds(self) -> Floats:
         total = self._evidence.sum(axis=1)
         shares = self._evidence / np.maximum(total, 1e-12)[:, None]
-        return np.asarray(self._view.epochs_left * (shares * self._seconds).sum(axis=1))
+        return np.asarray(self._view.epochs_left * (shares * self.seconds).sum(axis=1))
 
     def trajectories(self, uniforms: Floats) -> Trajectories:
         # Gamma variates by the Wilson-Hilferty cube: close for the counts that occur here
@@ -71,7 +55,7 @@ class _MultinomialForecast(UncertainForecast):
         shares = gamma / np.maximum(gamma.sum(axis=2, keepdims=True), 1e-300)
         return Trajectories(
             epochs=shares * self._view.epochs_left[:, None],
-            seconds=np.broadcast_to(self._seconds, shares.shape),
+            seconds=np.broadcast_to(self.seconds, shares.shape),
         )
 
 

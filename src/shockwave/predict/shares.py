@@ -22,8 +22,7 @@ import numpy as np
 
 from shockwave.model.view import Bools, Floats, Ints, View
 from shockwave.predict.base import Forecast, Predictor, Trajectories
-from shockwave.predict.epoch_times import epoch_seconds
-from shockwave.predict.forecasts import UncertainForecast
+from shockwave.predict.forecasts import ViewForecast
 from shockwave.predict.transitions import current, reachable
 
 
@@ -36,23 +35,8 @@ class EqualShares(Predictor):
         return SharesForecast(view)
 
 
-class SharesForecast(UncertainForecast):
+class SharesForecast(ViewForecast):
     """Epochs left divided by a Dirichlet(1/2) over what is possible."""
-
-    def __init__(self, view: View) -> None:
-        self._view = view
-
-    @property
-    def jobs(self) -> int:
-        return len(self._view)
-
-    @property
-    def dimensions(self) -> int:
-        return int(self._possible.shape[1])
-
-    @cached_property
-    def seconds(self) -> Floats:
-        return epoch_seconds(self._view)
 
     @cached_property
     def _possible(self) -> Bools:

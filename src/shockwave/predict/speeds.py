@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from shockwave.model.view import Bools, Floats, Ints
+from shockwave.model.options import Options
+from shockwave.model.view import Bools, Floats, Ints, View
 
 STAGES = 12  # doublings of the epochs done: 0-1, 1-2, 2-4, ... epochs
 _STAGE_ENDS: Floats = np.append(2.0 ** np.arange(STAGES - 1), np.inf)
@@ -35,13 +36,14 @@ class SpeedSettings:
     loss_across_nodes: float = 0.2
     first_loss: float = 0.5  # more of it per doubling in the first epoch, when large batches waste
     first_loss_stages: float = 1.5  # stages in which that halves
+    first_spread: float = 0.35  # how far a model is from that: one that is fine-tuned has none
     level: float = 3.0  # of a model nobody has run
     type: float = 0.7  # what a type of GPU is worth to one model more than to others
     doubling: float = 0.2  # per doubling of the GPUs
     across_nodes: float = 0.3
     stage: float = 0.3  # per doubling of the GPUs, that training itself changes
     stage_memory: float = 2.0  # stages after which the change is forgotten
-    job: float = 0.1  # how far one job of a model is from another
+    job: float = 0.2  # how far one job of a model is from another
     job_memory: float = 4.0  # doublings of the GPUs after which its difference is forgotten
     noise: float = 0.02  # of a measurement
     share: bool = True  # learn from other jobs of the same model
@@ -113,6 +115,20 @@ class SpeedLearner:
         self._handle: Ints = np.empty(0, dtype=np.int64)
         self._difference: Floats = np.empty((0, 0))  # [job, option] of its own, nan if unknown
         self._cell: Ints = np.empty((0, 3), dtype=np.int64)  # option, stage of its last measurement
+
+    def see(self, view: View, options: Options, declared: Floats | None = None) -> Speeds:
+        """Learns from a round as a policy sees it; ``declared`` in place of what jobs said."""
+        return self.learn(
+            OptionShape(options.type, options.gpus, options.spans),
+            Seen(
+                handle=view.handle,
+                kind=view.kind,
+                epochs_done=view.epochs_done,
+                held=options.held,
+                measured=options.measured,
+                declared=options.declared if declared is None else declared,
+            ),
+        )
 
     def learn(self, shape: OptionShape, seen: Seen) -> Speeds:
         """The posterior after this round's measurements. Jobs that are gone are forgotten."""
@@ -188,10 +204,12 @@ class SpeedLearner:
         held = seen.held[running]
         latest = seen.measured[running, held]
         expected = mean[running, held, stage[running]]
+        before = self._difference[running, held]
         with np.errstate(divide="ignore", invalid="ignore"):
-            self._difference[running, held] = np.where(
-                latest > 0, np.log(latest) - expected, self._difference[running, held]
-            )
+            now = np.where(latest > 0, np.log(latest) - expected, before)
+        # A job that has changed its pace, as with another batch size, did so with every option.
+        self._difference[running] += np.nan_to_num(now - before)[:, None]
+        self._difference[running, held] = now
         known = ~np.isnan(self._difference)
         claimed = np.isfinite(seen.declared) & (seen.declared > 0) & ~known
         own = self._difference
@@ -308,6 +326,7 @@ def _covariance(
     fewer = np.minimum(doublings[option], doublings[other])
     both_span = shape.spans[option] & shape.spans[other]
     drift = np.exp(-np.abs(stage - later) / s.stage_memory)
+    first = 0.5 ** ((stage + later) / s.first_loss_stages) * doublings[option] * doublings[other]
     alike = 0.5 + 0.5 * same_type  # half of what synchronisation costs is the model's, on any type
     return np.asarray(
         s.level**2
@@ -315,4 +334,5 @@ def _covariance(
         + s.doubling**2 * fewer * alike
         + s.across_nodes**2 * both_span * alike
         + s.stage**2 * drift * (0.1 + fewer)
+        + s.first_spread**2 * first
     )

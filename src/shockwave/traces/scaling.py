@@ -16,6 +16,7 @@ the request, on a type with ``v = 1`` and on one node, all is as for jobs withou
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -34,6 +35,8 @@ from shockwave.traces.profiles import (
 NETWORK_BYTES_PER_SECOND = 3e9
 _ONE_TYPE = "gpu"
 
+Suits = Mapping[tuple[str, str], float]  # (model, type) to how fast it computes there
+
 
 def with_options(jobs: list[TraceJob], mix: Mix) -> list[TraceJob]:
     """The jobs of a mix with what they can run on: some elastic, on one or several types.
@@ -44,42 +47,89 @@ def with_options(jobs: list[TraceJob], mix: Mix) -> list[TraceJob]:
     if mix.elastic == 0 and not mix.types:
         return jobs
     rng = np.random.Generator(np.random.PCG64([mix.seed, 1]))
-    types = mix.types or {_ONE_TYPE: 1.0}
-    suits = {
-        (model, gpu_type): speed * (0.75 + 0.5 * float(rng.random())) if mix.types else speed
-        for model in PROFILES
-        for gpu_type, speed in types.items()
-    }
+    suits = suited(mix, rng)
     made = []
     for job in jobs:
-        elastic = float(rng.random()) < mix.elastic
-        counts = counts_between(1, max(mix.elastic_gpus, job.spec.gpus)) if elastic else ()
+        profile = PROFILES[job.spec.model]
+        counts = _counts(job, mix, elastic=float(rng.random()) < mix.elastic)
         if not counts and not mix.types:
             made.append(job)
             continue
         by_type = {
             gpu_type: {
-                gpus: _epoch_seconds(job, gpus, suits[job.spec.model, gpu_type], mix.node_gpus)
+                gpus: _epoch_seconds(job, profile, gpus, speed, mix.node_gpus)
                 for gpus in sorted({job.spec.gpus, *counts})
             }
-            for gpu_type in types
+            for gpu_type, speed in _types_for(profile, suits).items()
         }
-        speeds = Speeds(by_type)
-        named = tuple(mix.types)
-        spec = replace(
-            job.spec,
-            gpu_counts=counts,
-            gpu_types=named,
-            epoch_seconds=(math.nan,) * len(job.spec.configurations),
-        )
-        times = speeds.epoch_seconds(next(iter(types)), spec.gpus)
-        made.append(replace(job, spec=spec, regimes=timeline(job.regimes, times), speeds=speeds))
+        made.append(_resizable(job, Speeds(by_type), counts, mix))
     return made
 
 
-def _epoch_seconds(job: TraceJob, gpus: int, speed: float, node_gpus: int) -> tuple[float, ...]:
+def as_recorded(
+    job: TraceJob, profile: ModelProfile, mix: Mix, suits: Suits, *, elastic: bool
+) -> TraceJob:
+    """The job with what it can run on; its request takes on the first type as long as recorded.
+
+    With other options it scales as the model of ``profile`` does.
+    """
+    counts = _counts(job, mix, elastic=elastic)
+    if not counts and not mix.types:
+        return job
+    types = _types_for(profile, suits)
+    recorded = [regime.epoch_seconds for regime in job.regimes for _ in range(regime.epochs)]
+    first = next(iter(types.values()))
+    request = _epoch_seconds(job, profile, job.spec.gpus, first, mix.node_gpus)
+    by_type = {}
+    for gpu_type, speed in types.items():
+        by_type[gpu_type] = {
+            gpus: tuple(
+                seconds * (own / base)
+                for seconds, own, base in zip(
+                    recorded,
+                    _epoch_seconds(job, profile, gpus, speed, mix.node_gpus),
+                    request,
+                    strict=True,
+                )
+            )
+            for gpus in sorted({job.spec.gpus, *counts})
+        }
+    return _resizable(job, Speeds(by_type), counts, mix)
+
+
+def suited(mix: Mix, rng: np.random.Generator) -> Suits:
+    """How fast every model computes on every type: the type's speed, and a taste of the model."""
+    types = mix.types or {_ONE_TYPE: 1.0}
+    return {
+        (model, gpu_type): speed * (0.75 + 0.5 * float(rng.random())) if mix.types else speed
+        for model in PROFILES
+        for gpu_type, speed in types.items()
+    }
+
+
+def _types_for(profile: ModelProfile, suits: Suits) -> dict[str, float]:
+    return {kind: speed for (model, kind), speed in suits.items() if model == profile.name}
+
+
+def _counts(job: TraceJob, mix: Mix, *, elastic: bool) -> tuple[int, ...]:
+    return counts_between(1, max(mix.elastic_gpus, job.spec.gpus)) if elastic else ()
+
+
+def _resizable(job: TraceJob, speeds: Speeds, counts: tuple[int, ...], mix: Mix) -> TraceJob:
+    spec = replace(
+        job.spec,
+        gpu_counts=counts,
+        gpu_types=tuple(mix.types),
+        epoch_seconds=(math.nan,) * len(job.spec.configurations),
+    )
+    times = speeds.epoch_seconds(speeds.types[0], spec.gpus)
+    return replace(job, spec=spec, regimes=timeline(job.regimes, times), speeds=speeds)
+
+
+def _epoch_seconds(
+    job: TraceJob, profile: ModelProfile, gpus: int, speed: float, node_gpus: int
+) -> tuple[float, ...]:
     """[epoch] seconds of the whole job with one option."""
-    profile = PROFILES[job.spec.model]
     found: list[float] = []
     for regime in job.regimes:
         pruned = job.spec.adaptation is Adaptation.PRUNING
