@@ -26,6 +26,8 @@ class Mine(Fifo):
 @pytest.fixture(autouse=True)
 def small_suite(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(leaderboard.SUITES, "quick", (("small", "long-rounds"), (101,)))
+    recipe = "generated:jobs=8,max_hours=0.5,elastic=0.5,types=T4:1/A100:4"
+    monkeypatch.setitem(leaderboard.ELASTIC, "half-elastic", (recipe, "T4:2x4,A100:1x4"))
     monkeypatch.chdir(tmp_path)
 
 
@@ -53,6 +55,17 @@ def test_two_runs_differ_in_wall_clock_only() -> None:
     page = Path("leaderboard.html").read_text()
     assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
     assert "long-rounds" in page
+
+
+def test_elastic_workloads_are_the_same_every_time_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(leaderboard.SUITES, "quick", (("half-elastic",), (101,)))
+    chosen = [part for name in ("allox", "pollux", "sia") for part in ("--only", name)]
+    assert run(*chosen, "--cache", "one", "--json", "one.json")[0] == 0
+    assert run(*chosen, "--cache", "two", "--json", "two.json")[0] == 0
+    one, two = document("one.json"), document("two.json")
+    assert one.pop("wall_clock") != two.pop("wall_clock")
+    assert one == two
+    assert {entry["finished_jobs"] for entry in one["runs"]} == {8}
 
 
 def test_results_are_kept_until_what_they_follow_from_changes(
@@ -88,7 +101,7 @@ def test_a_trace_at_hand_is_a_workload_too() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--suite", "endless"], "--suite: must be one of quick, full"),
+        (["--suite", "endless"], "--suite: must be one of quick, standard, full"),
         (["-p", "nowhere:Mine"], "cannot be loaded"),
         (["--only", "fifo", "--trace", "x.jsonl"], "--trace: must be FILE@GPUS"),
         (["--only", "fifo", "--trace", "x.jsonl@8"], "--trace: no such file"),
@@ -103,5 +116,5 @@ def test_mistakes_are_one_line(arguments: list[str], message: str) -> None:
 
 def test_the_suites_name_families_that_exist() -> None:
     for families, seeds in leaderboard.SUITES.values():
-        assert set(families) <= set(FAMILIES)
+        assert set(families) <= {*FAMILIES, *leaderboard.ELASTIC}
         assert seeds

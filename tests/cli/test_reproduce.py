@@ -133,16 +133,23 @@ def test_sia_prints_ours_beside_table_4(tmp_path: Path) -> None:
     simulator = tmp_path / "sia-simulator"
     workloads = simulator / "workloads" / "philly"
     workloads.mkdir(parents=True)
-    sources.sia(simulator)
+    sources.elastic_sia(simulator)
     for number in (1, 2):
         (workloads / f"workload-{number}.csv").write_text(sources.SIA)
-    out = tmp_path / "out.json"
-    code, said = run("reproduce", "sia", "--source", tmp_path, "-p", "gavel", "--json", out)
+    out, saved = tmp_path / "out.json", tmp_path / "saved"
+    code, said = run(
+        "reproduce", "sia", "--source", tmp_path, "-p", "gavel", "-p", "pollux", "--json", out,
+        "--save", saved,
+    )  # fmt: skip
     assert code == 0, said
     document = json.loads(out.read_text())
     assert set(document["published"]) == set(SIA_TABLE_4)
     assert document["published"]["sia"]["mean_jct_seconds"] == 1.9 * 3600
     assert document["ours"]["gavel"]["mean_jct_seconds"] > 0
+    assert document["ours"]["pollux"]["mean_jct_seconds"] > 0
+    job = native.read(saved / "sia-workload-1.jsonl")[0]
+    assert job.spec.gpu_types == ("T4",)
+    assert job.spec.gpu_counts == (1, 2, 4, 8)
 
 
 @pytest.mark.parametrize(

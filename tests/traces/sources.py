@@ -208,6 +208,22 @@ def sia(folder: Path) -> Path:
     return _plain("workload-1.csv", SIA)(folder)
 
 
+def elastic_sia(folder: Path) -> Path:
+    """The same with gradients, and with a second type of GPU that is twice as fast."""
+    path = sia(folder)
+    toy = folder / "traces" / "toy"
+    for size, steps in ((16, 100), (64, 40)):
+        _plain(
+            f"validation-{size}.csv",
+            f"progress,iteration,grad_sqr,grad_var\n100,{steps},1.0,0.0\n300,{2 * steps},1.0,3.0\n",
+        )(toy)
+    _plain(
+        "placements-dgx-ext.csv",
+        "local_bsz,placement,step_time,sync_time\n8,1,0.05,0.0\n16,1,0.1,0.0\n32,1,0.2,0.0\n",
+    )(toy)
+    return path
+
+
 def pai(folder: Path) -> Path:
     tables = folder / "pai"
     tables.mkdir(exist_ok=True)

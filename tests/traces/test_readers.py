@@ -340,6 +340,29 @@ def test_sia_takes_speeds_from_profiles(tmp_path: Path) -> None:
     }
 
 
+def test_sia_jobs_with_gradients_are_elastic_and_tune_their_batch_size(tmp_path: Path) -> None:
+    job = next(job for job in load(sources.elastic_sia(tmp_path)) if job.spec.id == "toy-1")
+    assert job.speeds is not None
+    assert job.speeds.types == job.spec.gpu_types == ("gpu", "T4", "A100")
+    assert job.spec.gpu_counts == (1, 2, 4, 8)  # what fits into nodes of four, then whole nodes
+    assert job.speeds.by_type["gpu"] == job.speeds.by_type["T4"]
+    # One GPU computes twice the samples in twice the time: the smallest batch is best, 16 samples.
+    assert job.speeds.epoch_seconds("A100", 1) == (10.0, 20.0)
+    # Four GPUs take 32 samples in 0.3 s and 64 in 0.4 s. Without noise in the gradients both are
+    # worth one step; with a variance of 3, ``b`` samples are worth 4 / (3 * 16 / b + 1).
+    first, second = job.speeds.epoch_seconds("T4", 4)
+    assert first == pytest.approx(100 * 0.3)
+    tried = range(32, 65)
+    best = min(200 * (0.2 + b / 320) / (4 / (48 / b + 1)) for b in tried)
+    assert second == pytest.approx(best, rel=1e-3)
+    # Two GPUs of one node, not of two; eight lie on two nodes.
+    assert job.speeds.epoch_seconds("T4", 2)[0] == pytest.approx(100 * 0.15)
+    assert job.speeds.epoch_seconds("T4", 8)[1] == pytest.approx(200 * 0.3 / (4 / 1.75), rel=1e-4)
+    assert [regime.epoch_seconds for regime in job.regimes] == list(
+        job.speeds.epoch_seconds("T4", 8)
+    )
+
+
 def test_sia_computes_a_batch_that_does_not_fit_in_parts(tmp_path: Path) -> None:
     path = sources.sia(tmp_path)
     path.write_text("time,name,batch_size,num_replicas,application\n0,a,64,1,toy\n")

@@ -76,3 +76,28 @@ def test_jobs_that_declare_how_they_adapt_get_regimes_within_their_declaration()
 def test_jobs_with_regimes_are_left_as_they_are() -> None:
     jobs = [job for job in load("generated:jobs=40") if len(job.regimes) > 1]
     assert list(Synthesiser(1).apply(jobs)) == jobs
+
+
+def test_elastic_jobs_take_as_long_as_recorded_on_what_they_ran_on() -> None:
+    jobs = recorded(120)
+    mix = Mix(elastic=0.5, types={"T4": 1.0, "A100": 4.0}, pruning=0.2, gns=0.2)
+    synthesiser = Synthesiser(1, mix)
+    made = list(synthesiser.apply(jobs))
+    for job, new in zip(jobs, made, strict=True):
+        assert new.speeds is not None
+        at_request = new.speeds.epoch_seconds("T4", job.spec.gpus)
+        assert sum(at_request) == pytest.approx(job.exclusive_seconds, rel=1e-9)
+        assert sum(new.speeds.epoch_seconds("A100", job.spec.gpus)) < sum(at_request)
+        assert new.spec.gpus == job.spec.gpus
+    elastic = [job for job in made if job.spec.gpu_counts]
+    assert 40 <= len(elastic) <= 80
+    assert all(job.spec.gpu_counts[0] == 1 for job in elastic)
+    assert any("0.5 of the jobs can use 1 to 16 GPUs" in said for said in synthesiser.assumptions)
+    # Regimes are what they are without options.
+    rigid = Synthesiser(1, replace(mix, elastic=0.0, types={})).apply(jobs)
+    for job, plain in zip(made, rigid, strict=True):
+        assert [(r.configuration, r.epochs) for r in job.regimes] == [
+            (r.configuration, r.epochs) for r in plain.regimes
+        ]
+    # Whoever else is there changes nothing.
+    assert list(synthesiser.apply(jobs[7:9])) == made[7:9]

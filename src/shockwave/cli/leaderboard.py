@@ -30,10 +30,22 @@ from shockwave.traces import load
 from shockwave.traces.families import FAMILIES, REPORT_SEEDS, Workload
 from shockwave.version import __version__
 
-# Families and seeds by suite. The quick one is what a newcomer waits for.
+# Workloads where jobs have a choice of GPUs: a recipe, and its cluster.
+ELASTIC = {
+    "elastic": ("generated:jobs=100,elastic=1", "gpu:8x4"),
+    "elastic-types": ("generated:jobs=100,elastic=1,types=T4:1/A100:4", "T4:6x4,A100:2x4"),
+    "half-elastic": ("generated:jobs=100,elastic=0.5,types=T4:1/A100:4", "T4:6x4,A100:2x4"),
+}
+
+# Workloads and seeds by suite. The quick one is what a newcomer waits for.
+_QUICK = ("batch", "load-90", "heavy-tail", "gns", "failures", "giant")
 SUITES: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
-    "quick": (("batch", "load-90", "heavy-tail", "gns", "failures", "giant"), REPORT_SEEDS[:1]),
-    "full": (tuple(FAMILIES), REPORT_SEEDS),
+    "quick": ((*_QUICK, "elastic-types"), REPORT_SEEDS[:1]),
+    "standard": (
+        (*_QUICK, "load-60", "bursts", "accordion", "zigzag", "weights", *ELASTIC),
+        REPORT_SEEDS[:1],
+    ),
+    "full": ((*FAMILIES, *ELASTIC), REPORT_SEEDS),
 }
 
 
@@ -48,6 +60,9 @@ class Task:
     gpus: int = 0
 
     def workload(self) -> Workload:
+        if self.trace is None and self.family in ELASTIC:
+            recipe, cluster = ELASTIC[self.family]
+            return Workload(tuple(load(recipe, seed=self.seed)), Cluster.parse(cluster))
         if self.trace is None:
             return FAMILIES[self.family].workload(self.seed)
         return Workload(tuple(load(self.trace)), Cluster.uniform(self.gpus, 4))
@@ -114,7 +129,14 @@ def leaderboard(
 
 def _tasks(suite: str, names: Sequence[str], traces: Sequence[str]) -> list[Task]:
     families, seeds = SUITES[suite]
-    tasks = [Task(family, seed, name) for family in families for seed in seeds for name in names]
+    without_solver = set(policies.names()) - set(policies.that_can_run(options=True))
+    tasks = [
+        Task(family, seed, name)
+        for family in families
+        for seed in seeds
+        for name in names
+        if family not in ELASTIC or name not in without_solver
+    ]
     for text in traces:
         path, at, gpus = text.rpartition("@")
         if not at or not gpus.isdigit() or int(gpus) < 1:

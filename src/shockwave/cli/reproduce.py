@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,17 +17,19 @@ from shockwave.cli.console import console, note, one_line_errors, progress_bar
 from shockwave.cli.published import (
     NSDI23_POLICIES,
     SIA_TABLE_4,
+    SIA_TYPES,
     Published,
     nsdi23_results,
 )
 from shockwave.cli.runs import Run, execute_all, load_jobs
-from shockwave.engine.state import Rounds
+from shockwave.engine.rounds import Rounds
 from shockwave.measure import aggregate
 from shockwave.measure.summary import Summary
 from shockwave.model.cluster import Cluster
 from shockwave.model.errors import InputError
 from shockwave.model.files import check_writable
 from shockwave.model.job import TraceJob
+from shockwave.model.speeds import Speeds
 from shockwave.protocol.files import atomic_writer
 from shockwave.traces import load, write
 from shockwave.traces.nsdi23 import WORKLOADS, jobs_of
@@ -51,6 +53,10 @@ WorkersOption = Annotated[int | None, typer.Option(help="Processes to use.", min
 SaveOption = Annotated[
     Path | None, typer.Option("--save", help="Keep the converted traces in this folder.")
 ]
+
+# The clusters of Sia's evaluation.
+_SIA_EQUAL = "T4:16x4"
+_SIA_TYPES = "T4:6x4,2080Ti:3x8,A100:2x8"
 
 _COLUMNS = {
     "makespan_seconds": ("makespan\nh", 3600.0, "{:.2f}"),
@@ -104,43 +110,65 @@ def nsdi23(
 def sia(
     source: SourceOption,
     policy: PolicyOption = None,
+    types: Annotated[
+        bool, typer.Option("--types", help="On 64 GPUs of three types instead of 64 equal ones.")
+    ] = False,
+    workloads: Annotated[
+        int | None, typer.Option(help="Only the first so many.", min=1, show_default=False)
+    ] = None,
     json_path: JsonOption = None,
     save: SaveOption = None,
     workers: WorkersOption = None,
 ) -> None:
-    """Sia (SOSP '23): its Philly workloads on 64 equal GPUs, table 4; rounds of 360 s."""
+    """Sia (SOSP '23): its Philly workloads on 64 GPUs, elastic; rounds of 60 s, of others 360 s."""
     with one_line_errors():
         simulator = source / "sia-simulator"
-        workloads = sorted((simulator / "workloads" / "philly").glob("workload-*.csv"))
-        if not workloads or not (simulator / "traces").is_dir():
+        paths = sorted((simulator / "workloads" / "philly").glob("workload-*.csv"))[:workloads]
+        if not paths or not (simulator / "traces").is_dir():
             raise InputError(
                 "is no clone of Sia's repository",
                 source=str(source),
                 place="sia-simulator/workloads/philly",
                 hint="git clone https://github.com/siasosp23/artifacts",
             )
+        cluster = Cluster.parse(_SIA_TYPES if types else _SIA_EQUAL)
         traces = {
-            f"sia-{path.stem}": load(path, format="sia", profiles=simulator / "traces")
-            for path in workloads
+            f"sia-{path.stem}": [
+                _on_types_of(cluster, job)
+                for job in load(path, format="sia", profiles=simulator / "traces")
+            ]
+            for path in paths
         }
+        published = SIA_TYPES if types else SIA_TABLE_4
         ours = _simulated(
             traces,
-            policy or ["shockwave", *(name for name in SIA_TABLE_4 if name in NSDI23_POLICIES)],
-            Cluster.uniform(64, 4),
+            policy or ["shockwave", *published],
+            cluster,
             Rounds(360.0, 30.0),
             save,
             workers,
             json_path,
+            rounds_of=dict.fromkeys(("shockwave", "sia", "pollux"), Rounds(60.0, 30.0)),
         )
         count = sum(map(len, traces.values()))
-        title = f"Sia: {len(traces)} workloads, {count:,} jobs, 64 GPUs; means, ours and published"
-        console.print(_table(ours, SIA_TABLE_4, title))
+        where = "64 GPUs of three types" if types else "64 equal GPUs"
+        title = f"Sia: {len(traces)} workloads, {count:,} jobs, {where}; means, ours and published"
+        console.print(_table(ours, published, title))
         note(
-            "Published: table 4 of the paper. Sia and Pollux resize jobs; all others, and ours, "
-            "run them as they ask. The paper tuned jobs for this cluster again; these are the "
-            "workloads as shipped."
+            "Published: figures of the paper. In ours every job tunes its batch size on what it "
+            "holds; in the paper those that are not resized keep the one that they ask for, or one "
+            "that was tuned for this cluster beforehand. Gavel is the policy 'mst' in the paper."
         )
-        _write(json_path, ours, SIA_TABLE_4)
+        _write(json_path, ours, published)
+
+
+def _on_types_of(cluster: Cluster, job: TraceJob) -> TraceJob:
+    """The job with what it can use of this cluster, which is all that its trace has to say."""
+    if job.speeds is None:
+        return job
+    speeds = Speeds({name: job.speeds.by_type[name] for name in cluster.types})
+    spec = replace(job.spec, gpu_types=speeds.types, gpu_counts=speeds.counts)
+    return replace(job, spec=spec, speeds=speeds)
 
 
 def _simulated(
@@ -151,8 +179,12 @@ def _simulated(
     save: Path | None,
     workers: int | None,
     json_path: Path | None,
+    rounds_of: Mapping[str, Rounds] | None = None,
 ) -> dict[str, Summary]:
-    """Every policy on every trace; means over traces where there are several."""
+    """Every policy on every trace; means over traces where there are several.
+
+    ``rounds_of`` are policies with rounds of their own.
+    """
     if json_path is not None:
         check_writable(json_path)
     with tempfile.TemporaryDirectory() as temporary, progress_bar() as bar:
@@ -162,7 +194,12 @@ def _simulated(
         for path, jobs in zip(paths, traces.values(), strict=True):
             write(jobs, path)
         names = list(dict.fromkeys(policies))
-        runs = [Run(str(path), name, 0, cluster, rounds) for name in names for path in paths]
+        own = rounds_of or {}
+        runs = [
+            Run(str(path), name, 0, cluster, own.get(name, rounds))
+            for name in names
+            for path in paths
+        ]
         tasks = [
             bar.add_task(run.policy, total=len(load_jobs(run.trace, 0)), visible=False)
             for run in runs

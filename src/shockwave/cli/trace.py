@@ -90,11 +90,14 @@ def convert(
     sample: Annotated[float, typer.Option(help="Share of the jobs to keep, by chance.")] = 1.0,
     synthesise: Annotated[
         bool,
-        typer.Option("--synthesise", help="Give jobs regimes where the source has none."),
+        typer.Option(
+            "--synthesise",
+            help="Give jobs regimes, and options with -s elastic=0.5, where the source has none.",
+        ),
     ] = False,
     mix: Annotated[
         list[str] | None,
-        typer.Option("--set", "-s", help="With --synthesise: a share such as gns=0.5; repeat."),
+        typer.Option("--set", "-s", help="With --synthesise: gns=0.5, types=T4:1/A100:4, ..."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of --sample and --synthesise.", min=0)] = 0,
     rejects_path: Annotated[

@@ -171,15 +171,24 @@ def option_fields(job: TraceJob) -> dict[str, Any]:
             declared.setdefault(gpu_type, {})[str(gpus)] = seconds
         fields["declared_speeds"] = declared
     if job.speeds is not None:
+        sizes = [regime.configuration for regime in job.regimes for _ in range(regime.epochs)]
         fields["speeds"] = {
-            gpu_type: {str(gpus): _shortest(times) for gpus, times in by_count.items()}
+            gpu_type: {str(gpus): _shortest(times, sizes) for gpus, times in by_count.items()}
             for gpu_type, by_count in job.speeds.by_type.items()
         }
     return fields
 
 
-def _shortest(times: Sequence[float]) -> float | list[float]:
-    return times[0] if len(set(times)) == 1 else list(times)
+def _shortest(
+    times: Sequence[float], sizes: Sequence[int]
+) -> float | list[float] | dict[str, float]:
+    """One figure, one for each configuration, or one for each epoch: the least that says it all."""
+    by_size = dict(zip(sizes, times, strict=False))
+    if len(set(times)) == 1:
+        return times[0]
+    if len(sizes) == len(times) and [by_size[size] for size in sizes] == list(times):
+        return {str(size): seconds for size, seconds in by_size.items()}
+    return list(times)
 
 
 def _validated(given: dict[str, Any]) -> _Fields:

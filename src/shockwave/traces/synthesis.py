@@ -4,8 +4,10 @@ A job keeps its arrival, its gang and its exclusive runtime. It is given a model
 of adaptation and regimes by the shares of a :class:`Mix`; the epoch times of the model are
 scaled so that all epochs together take as long as the source recorded. A job that declares
 how it adapts, but not when, keeps its declaration and its number of epochs, and is given
-regimes only. Every job has a random generator of its own, seeded with the seed and the job's
-id: it does not matter which other jobs are there.
+regimes only. With a share of ``elastic`` jobs, or ``types``, jobs are also given what they can run
+on: on the recorded number of GPUs of the first type they take as long as recorded, and with other
+options they scale as their model does. Every job has a random generator of its own, seeded with
+the seed and the job's id: it does not matter which other jobs are there.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -25,14 +28,18 @@ from shockwave.traces.generator import (
     models_that_scale,
 )
 from shockwave.traces.mix import Mix
-from shockwave.traces.profiles import PROFILES
+from shockwave.traces.profiles import PROFILES, ModelProfile
+from shockwave.traces.scaling import Suits, as_recorded, suited
 
 _MOST_EPOCHS = 3000.0
 
 
 @dataclass(frozen=True)
 class Synthesiser:
-    """Gives jobs regimes. Of ``mix`` only the models and the shares of adaptations count."""
+    """Gives jobs regimes and options.
+
+    Of ``mix`` only the models, the shares of adaptations and what is said of options count.
+    """
 
     seed: int = 0
     mix: Mix = field(default_factory=Mix)
@@ -43,12 +50,26 @@ class Synthesiser:
         shares = ", ".join(
             f"{adaptation} {share:g}" for adaptation, share in self.mix.adaptations.items() if share
         )
+        elasticity = (
+            f"{self.mix.elastic:g} of the jobs can use 1 to {self.mix.elastic_gpus} GPUs; jobs run "
+            f"on {_types(self.mix)} with {self.mix.node_gpus} GPUs a node; a job takes as long as "
+            "recorded on the recorded number of the first type, and scales as its model does",
+        )
         return (
             f"regimes are drawn with seed {self.seed} for jobs that had none: shares {shares}; "
             f"{self.mix.never_adapt:g} of those that may adapt never do",
             f"jobs without a known model are given one of {', '.join(self.mix.models)}; epoch "
             "times are scaled so that runtimes are as recorded",
+            *(elasticity if self._gives_options else ()),
         )
+
+    @property
+    def _gives_options(self) -> bool:
+        return self.mix.elastic > 0 or bool(self.mix.types)
+
+    @cached_property
+    def _suits(self) -> Suits:
+        return suited(self.mix, np.random.Generator(np.random.PCG64([self.seed, 1])))
 
     def apply(self, jobs: Iterable[TraceJob]) -> Iterator[TraceJob]:
         """The jobs with regimes, in the same order; those that have some are left as they are."""
@@ -65,18 +86,28 @@ class Synthesiser:
     def _draw(self, job: TraceJob) -> Draw:
         return Draw(np.random.Generator(np.random.PCG64(stable_number(self.seed, job.spec.id))))
 
+    def _resizable(self, job: TraceJob, profile: ModelProfile | None) -> TraceJob:
+        """The job with options, drawn apart from its regimes; as it is if its model is unknown."""
+        if not self._gives_options or profile is None:
+            return job
+        own = [stable_number(self.seed, job.spec.id), 1]
+        drawn = Draw(np.random.Generator(np.random.PCG64(own))).uniform()
+        return as_recorded(job, profile, self.mix, self._suits, elastic=drawn < self.mix.elastic)
+
     def _divided(self, job: TraceJob) -> TraceJob:
         """Regimes within what the job declares."""
         spec, draw = job.spec, self._draw(job)
+        profile = PROFILES.get(spec.model)
         if draw.uniform() < self.mix.never_adapt or spec.adaptation is Adaptation.STATIC:
-            return job
+            return self._resizable(job, profile)
         shape = draw_shape(spec.adaptation, len(spec.configurations), draw)
         lengths = epochs_of_regimes(shape, [1.0] * len(spec.configurations), spec.epochs)
         regimes = tuple(
             Regime(spec.configurations[index], epochs, spec.epoch_seconds[index])
             for index, epochs in lengths
         )
-        return replace(job, regimes=regimes, extra={**job.extra, "synthesised": "regimes"})
+        made = replace(job, regimes=regimes, extra={**job.extra, "synthesised": "regimes"})
+        return self._resizable(made, profile)
 
     def _invented(self, job: TraceJob) -> TraceJob:
         """A model, a technique and regimes that take as long as the job took."""
@@ -95,7 +126,7 @@ class Synthesiser:
         lengths = epochs_of_regimes(shape, epoch_seconds, recorded_seconds)
         total = sum(epochs * epoch_seconds[index] for index, epochs in lengths)
         scaled = tuple(seconds * (recorded_seconds / total) for seconds in epoch_seconds)
-        return replace(
+        made = replace(
             job,
             spec=replace(
                 spec,
@@ -110,6 +141,11 @@ class Synthesiser:
             ),
             extra={**job.extra, "synthesised": "model and regimes"},
         )
+        return self._resizable(made, profile)
+
+
+def _types(mix: Mix) -> str:
+    return ", ".join(mix.types) or "GPUs of one type"
 
 
 def stable_number(seed: int, text: str) -> int:
