@@ -22,15 +22,20 @@ from shockwave.measure.whatif import (
     Limits,
     MoreGpus,
     OtherPolicy,
+    TenantTerms,
     TenantWeight,
     TooSlowError,
     ask,
 )
+from shockwave.measure.whatif.draws import Future
 from shockwave.measure.whatif.memory import Past, recall
-from shockwave.model.cluster import Cluster
+from shockwave.measure.whatif.roll import Present, roll
+from shockwave.model.cluster import Cluster, Node
 from shockwave.model.errors import InputError
 from shockwave.model.events import Event, JobFinished
 from shockwave.model.job import JobSpec, Regime, TraceJob
+from shockwave.model.speeds import Speeds
+from shockwave.model.tenants import Tenant
 from shockwave.policies import registry as policies
 from shockwave.predict import registry as predictors
 from shockwave.traces import load
@@ -67,11 +72,17 @@ class Everything(Journal):
         self.events += events
 
 
-def run(jobs: list[TraceJob], policy: str = "srtf", gpus: int = 8) -> list[Event]:
+def run(
+    jobs: list[TraceJob],
+    policy: str = "srtf",
+    cluster: Cluster | None = None,
+    tenants: Sequence[Tenant] = (),
+) -> list[Event]:
     chosen = policies.create(policy)
     journal = Everything()
     predictor = predictors.create(chosen.predictor)
-    simulate(jobs, Cluster.uniform(gpus), chosen, predictor, journal=journal)
+    cluster = cluster or Cluster.uniform(8)
+    simulate(jobs, cluster, chosen, predictor, journal=journal, tenants=tenants)
     return journal.events
 
 
@@ -85,7 +96,9 @@ def past_at(events: list[Event], seconds: float = AT) -> Past:
 
 def asked(*changes: Change, events: list[Event] | None = None) -> Answer:
     past = past_at(events or run(JOBS))
-    return ask(past.state, changes, now=AT, limits=FEW, policies=past.policies)
+    return ask(
+        past.state, changes, now=AT, limits=FEW, policies=past.policies, learner=past.learner
+    )
 
 
 def figure(answer: Answer, name: str) -> Figure:
@@ -129,6 +142,28 @@ def test_the_effect_of_a_job_on_uncertain_ones_is_foretold() -> None:
     assert finish.middle == pytest.approx(after["extra"], rel=0.15)
 
 
+def test_from_the_true_future_the_run_comes_out_to_the_second() -> None:
+    """The default policy goes on with all that it remembers, and decides what it then did."""
+    jobs = load("generated:jobs=24,span_hours=1.5", seed=4)
+    events = run(jobs, "shockwave")
+    at = 20.5 * ROUND
+    past = past_at(events, at)
+    present = Present.of(past.state, at)
+    coming = [job for job in jobs if job.spec.arrival_seconds > at - ROUND / 2]
+    lives = {job.spec.id: job for job in jobs if job.spec.id in present.watched}
+    rolled = roll(present, Future(lives, tuple(coming)), [], apply=False, policies=past.policies)
+    came = finishes(events)
+    assert len(rolled.finish) > 5
+    assert coming
+    assert rolled.finish == pytest.approx({job: came[job] for job in present.watched})
+
+
+def test_jobs_of_unknown_length_are_counted() -> None:
+    unknown = replace(EXTRA, epoch_seconds=(float("nan"),))
+    assert asked(ExtraJob(unknown)).guessed == 1
+    assert asked(ExtraJob(EXTRA)).guessed == 0
+
+
 def test_a_question_changes_nothing_and_has_one_answer() -> None:
     past = past_at(run(JOBS))
     before = dump(past.state)
@@ -156,14 +191,69 @@ def test_more_gpus_bring_the_end_closer_and_a_drained_node_moves_it_away() -> No
 def test_another_policy_and_other_weights_change_the_order() -> None:
     answer = asked(OtherPolicy("fifo"))
     assert any(effect.is_affected for effect in answer.effects)
-    crowd = [static(f"{t}{n}", 0, 4, 40, t) for n in range(3) for t in "ab"]
-    answer = asked(TenantWeight("b", 8.0), events=run(crowd, "gavel"))
-    moved = {effect.job: effect.later_seconds for effect in answer.effects}
-    means = {
-        tenant: float(np.mean([m.middle for job, m in moved.items() if m and job[0] == tenant]))
-        for tenant in "ab"
+    answer = asked(TenantWeight("b", 8.0), events=run(CROWD, "gavel"))
+    assert later(answer, "b") < min(later(answer, "a"), 0.0)
+
+
+CROWD = [static(f"{t}{n}", 0, 4, 40, t) for n in range(3) for t in "ab"]
+
+
+def later(answer: Answer, tenant: str) -> float:
+    """By how much the tenant's jobs finish later in the mean."""
+    moved = [effect.later_seconds for effect in answer.effects if effect.job[0] == tenant]
+    return float(np.mean([by.middle for by in moved if by is not None]))
+
+
+def test_declared_tenants_get_what_they_would_be_promised() -> None:
+    """Under a policy that knows no weights: the tenants' layer hands out the GPUs."""
+    events = run(CROWD, "fifo", tenants=[Tenant("a"), Tenant("b")])
+    heavier = asked(TenantWeight("b", 8.0), events=events)
+    assert later(heavier, "b") < min(later(heavier, "a"), 0.0)
+    first = asked(TenantTerms(Tenant("b", guaranteed=8)), events=events)
+    assert later(first, "b") < min(later(first, "a"), 0.0)
+
+
+def typed(name: str, epochs: int = 40) -> TraceJob:
+    """A job that is three times as fast on an A100, and with two GPUs nearly twice as fast."""
+    spec = JobSpec(name, 0.0, 1, epochs, (32,), (90.0,), gpu_counts=(1, 2), model="m")
+    seconds = {"T4": {1: 90.0, 2: 50.0}, "A100": {1: 30.0, 2: 17.0}}
+    by_type = {
+        gpu_type: {gpus: (each,) * epochs for gpus, each in counts.items()}
+        for gpu_type, counts in seconds.items()
     }
-    assert means["b"] < min(means["a"], 0.0)
+    return TraceJob(spec, (Regime(32, epochs, 90.0),), speeds=Speeds(by_type))
+
+
+TYPED = run(
+    [typed(f"j{number}") for number in range(6)],
+    "shockwave",
+    Cluster((Node("n0", 2, "T4"), Node("n1", 2, "A100"))),
+)
+
+
+def test_more_gpus_of_the_faster_type_bring_more() -> None:
+    def earlier(gpu_type: str) -> float:
+        mean = figure(
+            asked(MoreGpus(2, gpu_type=gpu_type), events=TYPED), "mean_jct_seconds"
+        ).mean_difference
+        assert mean is not None
+        return -mean
+
+    assert earlier("A100") > max(earlier("T4"), ROUND)
+
+
+def test_an_elastic_job_may_be_asked_about_and_needs_a_type_that_is_there() -> None:
+    extra = replace(typed("extra", 10).spec, arrival_seconds=AT)
+    answer = asked(ExtraJob(extra), events=TYPED)
+    finish = answer.effects[0].finish_after
+    assert finish is not None
+    assert AT + 10 * 17.0 <= finish.middle <= AT + 3600.0
+    with pytest.raises(InputError, match="no GPUs of these types"):
+        asked(ExtraJob(replace(extra, gpu_types=("H100",))), events=TYPED)
+    fast = asked(
+        ExtraJob(replace(extra, gpu_types=("H100",))), MoreGpus(2, gpu_type="H100"), events=TYPED
+    )
+    assert fast.effects[0].finish_after is not None
 
 
 @pytest.mark.parametrize(
@@ -173,6 +263,7 @@ def test_another_policy_and_other_weights_change_the_order() -> None:
         (DrainNode("n9", AT), "drain"),
         (TenantWeight("nobody", 2.0), "tenant"),
         (TenantWeight("a", 0.0), "weight"),
+        (TenantTerms(Tenant("a", weight=0.0)), "tenant a, weight"),
         (ExtraJob(replace(EXTRA, gpus=9)), "gpus"),
     ],
 )

@@ -38,7 +38,7 @@ def post(url: str, body: Any) -> tuple[int, dict[str, Any]]:
         headers={"Content-Type": "application/json", "Authorization": f"Bearer {TOKEN}"},
     )
     try:
-        with urllib.request.urlopen(request, timeout=300) as response:
+        with urllib.request.urlopen(request, timeout=3600) as response:
             return response.status, json.load(response)
     except urllib.error.HTTPError as error:
         with error:
@@ -47,7 +47,8 @@ def post(url: str, body: Any) -> tuple[int, dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with running(slow(tmp_path_factory.mktemp("state"))) as service:
+    patient = slow(tmp_path_factory.mktemp("state"), what_if_seconds=1800.0)
+    with running(patient) as service:
         for _ in range(3):
             job = tiny(20, gpus=2, name="secret", batch_sizes=[1], epoch_seconds={1: 600})
             submit(service, job)
@@ -100,6 +101,7 @@ def test_a_process_that_may_not_have_memory_is_told_of(service: Service) -> None
 
 def test_a_journal_can_be_asked_without_a_scheduler(service: Service, tmp_path: Path) -> None:
     arguments = ["what-if", "--journal", str(service.config.state_dir), "--more-gpus", "2"]
+    arguments += ["--more-type", "gpu", "--promise", "default:weight=2,most=none"]
     done = CliRunner().invoke(app, [*arguments, "--samples", "5", "--json"], env=dict(os.environ))
     assert done.exit_code == 0, done.output
     answer = json.loads(done.stdout)

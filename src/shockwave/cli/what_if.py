@@ -24,6 +24,7 @@ from shockwave.cli.client import (
 from shockwave.cli.console import console, duration, note, one_line_errors
 from shockwave.cli.late_flags import takes_late_flags
 from shockwave.cli.submit import command_given, documents
+from shockwave.cli.tenants import tenant_fields
 from shockwave.model.errors import InputError
 from shockwave.model.words import count_of
 
@@ -55,6 +56,9 @@ def what_if(
     more_gpus: Annotated[
         int | None, typer.Option(help="So many GPUs more.", show_default=False)
     ] = None,
+    more_type: Annotated[
+        str | None, typer.Option(help="... of this type.", show_default=False)
+    ] = None,
     gpus_per_node: Annotated[
         int | None, typer.Option(help="... on nodes of this size.", show_default=False)
     ] = None,
@@ -73,7 +77,15 @@ def what_if(
         list[str] | None,
         typer.Option(
             metavar="TENANT=FACTOR",
-            help="The weight of a tenant's jobs is multiplied. Repeat.",
+            help="A tenant's weight is multiplied. Repeat.",
+            show_default=False,
+        ),
+    ] = None,
+    promise: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TENANT:FIELD=VALUE,...",
+            help="A tenant is promised something else, as by `shockwave tenants`. Repeat.",
             show_default=False,
         ),
     ] = None,
@@ -98,17 +110,21 @@ def what_if(
 
     shockwave what-if job.yaml
 
-    shockwave what-if --drain n3@22:00 --more-gpus 8
+    shockwave what-if --drain n3@22:00 --more-gpus 8 --more-type a100
+
+    shockwave what-if --promise vision:weight=2,most=none
 
     shockwave what-if --policy srtf --journal /var/lib/shockwave
     """
     with one_line_errors():
         question: dict[str, Any] = {
             "more_gpus": more_gpus,
+            "gpu_type": more_type,
             "gpus_per_node": gpus_per_node,
             "drain": [_drain(text, time.time()) for text in drain or ()],
             "policy": policy,
             "tenant_weights": dict(_factor(text) for text in tenant_weight or ()),
+            "tenants": dict(_promise(text) for text in promise or ()),
             "samples": samples,
         }
         if job_file is not None or command_given(context) is not None:
@@ -159,9 +175,10 @@ def _ask_journal(run: str, question: Mapping[str, Any], seconds: float) -> dict[
     with console.status("rolling futures forward"):
         answer = ask(
             state,
-            changes_of(asked, specs, origin_unix),
+            changes_of(asked, specs, state, origin_unix),
             limits=Limits(asked.samples, seconds),
             policies=past.policies,
+            learner=past.learner,
             seed=asked.seed,
         )
     known = {spec.id: spec for spec in (*active_specs(state), *specs)}
@@ -205,6 +222,13 @@ def _factor(text: str) -> tuple[str, float]:
         raise InputError("expected TENANT=FACTOR", place="--tenant-weight", value=text) from None
 
 
+def _promise(text: str) -> tuple[str, dict[str, Any]]:
+    tenant, _, fields = text.partition(":")
+    if not tenant or not fields:
+        raise InputError("expected TENANT:FIELD=VALUE,...", place="--promise", value=text)
+    return tenant, tenant_fields(fields.split(","))
+
+
 # How it is told.
 
 
@@ -226,6 +250,11 @@ def _tell(answer: Mapping[str, Any], as_json: bool) -> None:
         note(f"{count_of(answer['hidden'], 'affected job')} of others cannot be shown.")
     if answer["never"]:
         note(f"Would not finish as things are: {', '.join(answer['never'][:8])}")
+    if answer["guessed"]:
+        note(
+            f"How long {count_of(answer['guessed'], 'job')} will take is a mere guess: not known "
+            "before a first epoch has ended."
+        )
     note(
         f"{answer['samples']} sampled futures; in brackets what four in five lie between. "
         f"Not affected: {count_of(answer['unaffected'], 'job')}. Nothing was changed."

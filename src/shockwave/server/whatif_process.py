@@ -73,10 +73,11 @@ def answer(task: Task) -> WhatIfRecord:
     specs = specs_of_records(task.specs)
     result = ask(
         state,
-        changes_of(task.question, specs, origin_unix),
+        changes_of(task.question, specs, state, origin_unix),
         limits=Limits(task.question.samples, task.seconds),
         now=max(time.time() - origin_unix, state.time),
         policies=past.policies,
+        learner=past.learner,
         seed=task.question.seed,
     )
     known = {spec.id: spec for spec in (*active_specs(state), *specs)}

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from shockwave.engine.state import SchedulerState
 from shockwave.measure.whatif import (
     Answer,
     Change,
@@ -14,17 +15,21 @@ from shockwave.measure.whatif import (
     Interval,
     MoreGpus,
     OtherPolicy,
+    TenantTerms,
     TenantWeight,
 )
+from shockwave.measure.whatif.changes import gpus_by_type
 from shockwave.model.errors import InputError
 from shockwave.model.event_records import spec_of_record
 from shockwave.model.job import JobSpec
-from shockwave.server.records import Submission
+from shockwave.model.tenants import Tenant
+from shockwave.server.records import Submission, TenantChanges
+from shockwave.server.tenancy import changed
 
 NEW_JOB = "new-"  # ids of jobs that are only asked about
 ASSUMPTIONS = (
     "what jobs will still do is drawn from what is predicted of them; speeds that were measured "
-    "are kept",
+    "are kept, also by type and number of GPUs, and those never measured are drawn",
     "jobs keep coming at the latest rate, for a time drawn in proportion to how long they have",
     "nothing fails: no crash, no lost node, nobody cancels or changes a job",
     "what others hold of the nodes they keep; which nodes a job may use is not looked at",
@@ -53,7 +58,9 @@ class WhatIfQuestion(_Model):
     submit: list[Submission] = Field(default_factory=list, max_length=64)
     """Jobs that would be submitted now, written as for `POST /jobs`."""
     more_gpus: int | None = Field(None, ge=1, le=100_000)
-    """So many GPUs more, of the type that most are of."""
+    """So many GPUs more."""
+    gpu_type: _Name | None = None
+    """Of this type; of the one that most are of if it is left out."""
     gpus_per_node: int | None = Field(None, ge=1, le=1024)
     """On nodes of this size; as large as the largest that is there if it is left out."""
     drain: list[WhatIfDrain] = Field(default_factory=list, max_length=1000)
@@ -63,7 +70,10 @@ class WhatIfQuestion(_Model):
     tenant_weights: dict[_Name, Annotated[float, Field(gt=0, le=1e6)]] = Field(
         default_factory=dict, max_length=1000
     )
-    """By tenant: what the weight of each of its jobs is multiplied by, as in 2 for twice."""
+    """By tenant: what its weight is multiplied by, as in 2 for twice; where no tenants are
+    declared, the weight of each of its jobs."""
+    tenants: dict[_Name, TenantChanges] = Field(default_factory=dict, max_length=1000)
+    """What tenants would be promised instead, as for `PATCH /tenants/{tenant}`."""
     samples: int = Field(16, ge=5, le=200)
     """Futures that are rolled forward, or as many as the scheduler's limit of time allows."""
     seed: int = Field(0, ge=0, le=2**32)
@@ -128,18 +138,31 @@ class WhatIfRecord(_Model):
     unaffected: int
     never: list[str]
     """Ids of jobs that would not finish: held ones, for instance."""
+    guessed: int
+    """Jobs whose length is not known before their first epoch has ended."""
     assumptions: list[str]
 
 
-def changes_of(question: WhatIfQuestion, specs: list[JobSpec], origin_unix: float) -> list[Change]:
-    """What is asked, in the terms of the simulator; ``specs`` are those of ``submit``."""
+def changes_of(
+    question: WhatIfQuestion, specs: list[JobSpec], state: SchedulerState, origin_unix: float
+) -> list[Change]:
+    """What is asked of this state, in the terms of the simulator; ``specs`` are of ``submit``."""
     changes: list[Change] = []
+    tenants = state.accounts.tenants
     if question.more_gpus is not None:
-        changes.append(MoreGpus(question.more_gpus, question.gpus_per_node))
-    elif question.gpus_per_node is not None:
-        raise InputError("is of no use without more_gpus", place="gpus_per_node")
+        changes.append(MoreGpus(question.more_gpus, question.gpus_per_node, question.gpu_type))
+    for place, given in (
+        ("gpus_per_node", question.gpus_per_node),
+        ("gpu_type", question.gpu_type),
+    ):
+        if given is not None and question.more_gpus is None:
+            raise InputError("is of no use without more_gpus", place=place)
     if question.policy is not None:
         changes.append(OtherPolicy(question.policy))
+    changes += [
+        TenantTerms(changed(tenants.get(name) or Tenant(name), said, gpus_by_type(state)))
+        for name, said in question.tenants.items()
+    ]
     changes += [TenantWeight(name, factor) for name, factor in question.tenant_weights.items()]
     changes += [
         DrainNode(drain.node, 0.0 if drain.at is None else drain.at - origin_unix)
@@ -191,6 +214,7 @@ def record_of(answer: Answer, specs: dict[str, JobSpec], origin_unix: float) -> 
         hidden=0,
         unaffected=len(answer.effects) - len(jobs),
         never=list(answer.never),
+        guessed=answer.guessed,
         assumptions=list(ASSUMPTIONS),
     )
 

@@ -13,6 +13,7 @@ from shockwave.measure.whatif.changes import (
     ExtraJob,
     MoreGpus,
     OtherPolicy,
+    TenantTerms,
     TenantWeight,
 )
 
@@ -27,6 +28,7 @@ __all__ = [
     "Limits",
     "MoreGpus",
     "OtherPolicy",
+    "TenantTerms",
     "TenantWeight",
     "TooSlowError",
     "ask",

@@ -71,6 +71,7 @@ class Answer:
     figures: tuple[Figure, ...]
     effects: tuple[Effect, ...]  # on every job, those that change most first
     never: tuple[str, ...]  # jobs that no sample saw finish, as they are held for instance
+    guessed: int = 0  # jobs whose length nobody knows: no epoch was declared or has ended
 
 
 def answer(

@@ -1,4 +1,4 @@
-"""What may be different: a job more, GPUs more, a node less, another policy, other weights."""
+"""What may be different: a job more, GPUs more, a node less, another policy, other promises."""
 
 from __future__ import annotations
 
@@ -9,8 +9,16 @@ from shockwave.engine.state import SchedulerState
 from shockwave.executors.faults import Fault, NodeDrain
 from shockwave.model.cluster import Node
 from shockwave.model.errors import InputError
-from shockwave.model.events import Event, JobChanged, JobSubmitted, NodeDrained, NodeUp
+from shockwave.model.events import (
+    Event,
+    JobChanged,
+    JobSubmitted,
+    NodeDrained,
+    NodeUp,
+    TenantChanged,
+)
 from shockwave.model.job import JobSpec
+from shockwave.model.tenants import Tenant, check_tenant
 from shockwave.model.words import count_of
 from shockwave.policies.registry import POLICIES
 
@@ -26,10 +34,14 @@ class ExtraJob:
 
 @dataclass(frozen=True, slots=True)
 class MoreGpus:
-    """``gpus`` more GPUs from now on, on nodes of ``per_node``; by default as large as others."""
+    """``gpus`` more GPUs from now on, on nodes of ``per_node``; by default as large as others.
+
+    They are of ``gpu_type``; by default of the type that most GPUs are of.
+    """
 
     gpus: int
     per_node: int | None = None
+    gpu_type: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +61,20 @@ class OtherPolicy:
 
 @dataclass(frozen=True, slots=True)
 class TenantWeight:
-    """The weight of every job of a tenant is multiplied, also of those to come."""
+    """A tenant's weight is multiplied; where none are declared, that of its jobs, also to come."""
 
     tenant: str
     factor: float
 
 
-Change = ExtraJob | MoreGpus | DrainNode | OtherPolicy | TenantWeight
+@dataclass(frozen=True, slots=True)
+class TenantTerms:
+    """An operator promises a tenant something else: it is as this then."""
+
+    tenant: Tenant
+
+
+Change = ExtraJob | MoreGpus | DrainNode | OtherPolicy | TenantWeight | TenantTerms
 
 
 def check(changes: Sequence[Change], state: SchedulerState) -> None:
@@ -74,6 +93,17 @@ def check(changes: Sequence[Change], state: SchedulerState) -> None:
                         f"there would be {count_of(there, 'GPU')}, the job needs more at once",
                         place="gpus",
                         value=spec.gpus,
+                    )
+                types = {
+                    *gpus_by_type(state),
+                    *(c.gpu_type for c in changes if isinstance(c, MoreGpus)),
+                }
+                if spec.gpu_types and types.isdisjoint(spec.gpu_types):
+                    raise InputError(
+                        "there are no GPUs of these types",
+                        place="gpu_types",
+                        value=", ".join(spec.gpu_types),
+                        hint=f"Those that there are: {', '.join(gpus_by_type(state))}",
                     )
             case MoreGpus():
                 if change.gpus < 1 or (change.per_node is not None and change.per_node < 1):
@@ -94,6 +124,8 @@ def check(changes: Sequence[Change], state: SchedulerState) -> None:
                     raise InputError("must be above 0", place="weight", value=factor)
                 if tenant not in {spec.tenant for spec in specs(state)}:
                     raise InputError("this tenant has no jobs now", place="tenant", value=tenant)
+            case TenantTerms(promised):
+                check_tenant(promised)
 
 
 def specs(state: SchedulerState) -> list[JobSpec]:
@@ -106,17 +138,22 @@ def events_now(changes: Sequence[Change], state: SchedulerState, now: float) -> 
     for change in changes:
         match change:
             case ExtraJob(spec):
-                yield JobSubmitted(now, reweighted(changes, spec))
+                yield JobSubmitted(now, reweighted(reweighting(changes, state), spec))
             case MoreGpus():
-                for node in _new_nodes(change, state):
-                    yield NodeUp(now, node)
+                yield from nodes_up(change, state, now)
             case DrainNode(node, at_seconds):
                 if at_seconds <= now:
                     yield NodeDrained(now, node)
-            case TenantWeight(tenant):
+            case TenantWeight(tenant, factor):
+                if state.accounts.tenants:
+                    before = state.accounts.tenants.get(tenant) or Tenant(tenant)
+                    yield TenantChanged(now, _heavier(before, factor))
+                    continue
                 for spec in specs(state):
                     if spec.tenant == tenant:
                         yield JobChanged(now, reweighted([change], spec))
+            case TenantTerms(promised):
+                yield TenantChanged(now, promised)
             case OtherPolicy():
                 pass
 
@@ -138,16 +175,43 @@ def reweighted(changes: Sequence[Change], spec: JobSpec) -> JobSpec:
     return spec
 
 
-def _new_nodes(change: MoreGpus, state: SchedulerState) -> Iterator[Node]:
-    """Of the type that most GPUs are of."""
-    present = [status.node for status in state.nodes.values() if status.up]
+def reweighting(changes: Sequence[Change], state: SchedulerState) -> list[Change]:
+    """Those changes by which jobs themselves weigh more; declared tenants weigh, not their jobs."""
+    if state.accounts.tenants:
+        return []
+    return [change for change in changes if isinstance(change, TenantWeight)]
+
+
+def nodes_up(change: MoreGpus, state: SchedulerState, now: float) -> Iterator[NodeUp]:
+    """The nodes that there would be more."""
+    present = _up(state)
     size = change.per_node or max((node.gpus for node in present), default=change.gpus)
-    by_type: dict[str, int] = {}
-    for node in present:
-        by_type[node.gpu_type] = by_type.get(node.gpu_type, 0) + node.gpus
-    gpu_type = max(by_type, key=lambda name: by_type[name], default="gpu")
+    by_type = gpus_by_type(state)
+    most = max(by_type, key=lambda name: by_type[name], default="gpu")
+    gpu_type = change.gpu_type or most
     left, number = change.gpus, 0
     while left > 0:
         number += 1
-        yield Node(f"{_NEW_NODE}{number}", min(size, left), gpu_type)
+        yield NodeUp(now, Node(f"{_NEW_NODE}{number}", min(size, left), gpu_type))
         left -= size
+
+
+def _up(state: SchedulerState) -> list[Node]:
+    return [status.node for status in state.nodes.values() if status.up]
+
+
+def gpus_by_type(state: SchedulerState) -> dict[str, int]:
+    """GPUs that are up, by type."""
+    gpus: dict[str, int] = {}
+    for node in _up(state):
+        gpus[node.gpu_type] = gpus.get(node.gpu_type, 0) + node.gpus
+    return gpus
+
+
+def _heavier(tenant: Tenant, factor: float) -> Tenant:
+    """Its weight, and where types have one of their own, those too."""
+    types = tuple(
+        one if one.weight is None else replace(one, weight=factor * one.weight)
+        for one in tenant.types
+    )
+    return replace(tenant, weight=factor * tenant.weight, types=types)

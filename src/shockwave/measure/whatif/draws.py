@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from shockwave.engine.state import SchedulerState
+from shockwave.measure.whatif.choices import OptionSpeeds, speeds_by_law
+from shockwave.model.events import JobSubmitted
 from shockwave.model.job import JobSpec, Regime, TraceJob
 from shockwave.model.view import Floats, Ints, View
 from shockwave.plan.arrivals import ArrivalHabits
@@ -16,6 +18,7 @@ from shockwave.predict.base import Trajectories
 from shockwave.predict.epoch_times import epoch_seconds
 from shockwave.predict.forecasts import UncertainForecast
 from shockwave.predict.restatement import Restatement
+from shockwave.predict.speeds import SpeedLearner
 
 _EXPECTED = "expected-"  # names of jobs that are not there yet
 _LONGEST = 2.0  # times the span of arrivals so far: no future has arrivals for longer
@@ -31,12 +34,22 @@ class Future:
 
 
 def draw(
-    state: SchedulerState, extra: Sequence[JobSpec], now: float, count: int, seed: int
+    state: SchedulerState,
+    extra: Sequence[JobSpec],
+    now: float,
+    count: int,
+    seed: int,
+    learner: SpeedLearner | None = None,
 ) -> list[Future]:
-    """``count`` futures. What is drawn does not depend on the ``extra`` jobs but for their own."""
+    """``count`` futures. What is drawn does not depend on the ``extra`` jobs but for their own.
+
+    The ``learner`` has seen how fast jobs were with which GPUs, where they have a choice.
+    """
     predictor = Restatement()
+    learner = learner or SpeedLearner()
     predictor.learn(list(state.experience))
-    lives = _lives(state, state.table.active, predictor, count, np.random.default_rng([seed, 0]))
+    rng = np.random.default_rng([seed, 0])
+    lives = _lives(state, state.table.active, predictor, learner, count, rng)
     futures = []
     for sample, present in enumerate(lives):
         rng = np.random.default_rng([seed, 1, sample])
@@ -45,9 +58,10 @@ def draw(
         return futures
     before = state.table.submitted
     for spec in extra:
-        state.table.submit(spec)
+        state.apply(JobSubmitted(max(now, state.time), spec))
     handles = np.arange(before, state.table.submitted)
-    more = _lives(state, handles, predictor, count, np.random.default_rng([seed, 2]))
+    rng = np.random.default_rng([seed, 2])
+    more = _lives(state, handles, predictor, learner, count, rng)
     for handle in handles.tolist():  # they are asked about, and not there
         state.table.active = state.table.active[state.table.active != handle]
     return [
@@ -60,6 +74,7 @@ def _lives(
     state: SchedulerState,
     handles: Ints,
     predictor: Restatement,
+    learner: SpeedLearner,
     count: int,
     rng: np.random.Generator,
 ) -> list[dict[str, TraceJob]]:
@@ -75,12 +90,19 @@ def _lives(
     else:
         trajectories = forecast.sample(count, rng)
     seconds = epoch_seconds(view)
+    options = None
+    if state.table.options is not None and view.options is not None:
+        claimed = state.table.options.declared[state.table.rows(everyone), : len(view.options)]
+        options = OptionSpeeds(view, claimed, learner, rng.standard_normal(count))
     wanted = np.searchsorted(everyone, handles)
     lives: list[dict[str, TraceJob]] = [{} for _ in range(count)]
     for handle, row in zip(handles.tolist(), wanted.tolist(), strict=True):
         past = _past(state, handle)
         for sample in range(count):
             job = _life(state, handle, past, view, row, trajectories, sample, seconds[row])
+            if options is not None:
+                base = float(seconds[row, view.configuration[row]])
+                job = replace(job, speeds=options.of(row, sample, job.regimes, base))
             lives[sample][job.spec.id] = job
     return lives
 
@@ -182,6 +204,7 @@ def _coming(
     chance = rng.random()  # the longer arrivals have lasted, the longer they go on
     lasts = min(habits.share_of_span * chance / max(1.0 - chance, 1e-9), _LONGEST) * span
     alike = min(len(recent), max(habits.recent_per_gpu * state.placer.gpus, habits.least_recent))
+    options = state.table.options
     coming: list[TraceJob] = []
     time = now + rng.exponential(gap)
     while time < now + lasts and len(coming) < _MOST_EXPECTED:
@@ -195,7 +218,10 @@ def _coming(
             after=(),
             after_any=(),
         )
-        coming.append(TraceJob(spec, like.regimes))
+        speeds = like.speeds
+        if options is not None and speeds is None:
+            speeds = speeds_by_law(options.options, spec.gpus, like.regimes)
+        coming.append(replace(like, spec=spec, speeds=speeds))
         time += rng.exponential(gap)
     return tuple(coming)
 

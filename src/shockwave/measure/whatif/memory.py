@@ -15,17 +15,19 @@ from shockwave.policies import registry as policies
 from shockwave.policies.base import Policy
 from shockwave.predict import registry as predictors
 from shockwave.predict.base import Predictor
+from shockwave.predict.speeds import SpeedLearner
 
-_SHOWN_EVERY = 4  # rounds: what a policy keeps changes slowly
+_SHOWN_EVERY = 1  # rounds: some policies choose at every second decision, and must keep step
 _MOST_SHOWN = 400  # of these; of a longer past only the end
 
 
 @dataclass
 class Past:
-    """The state after some events, and the policies that saw them happen, by name."""
+    """The state after some events, and those who saw them happen: policies by name, a learner."""
 
     state: SchedulerState = field(default_factory=SchedulerState)
     policies: dict[str, Policy] = field(default_factory=dict)
+    learner: SpeedLearner = field(default_factory=SpeedLearner)  # where jobs have a choice of GPUs
 
 
 def recall(
@@ -76,6 +78,8 @@ def _show(past: Past, predictor: Predictor, others: Sequence[str]) -> None:
         changed=True,
     )
     forecast = predictor.forecast(view)
+    if view.options is not None:
+        past.learner.see(view, view.options)
     for name in {run.policy, *others}:
         policy = past.policies.get(name)
         if policy is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -17,7 +17,14 @@ from shockwave.engine.state import SchedulerState
 from shockwave.executors.faults import Fault, NodeOccupation
 from shockwave.executors.simulated import SimulatedExecutor
 from shockwave.executors.simulation import TraceFeed
-from shockwave.measure.whatif.changes import Change, ExtraJob, OtherPolicy, events_now, reweighted
+from shockwave.measure.whatif.changes import (
+    Change,
+    ExtraJob,
+    OtherPolicy,
+    events_now,
+    reweighted,
+    reweighting,
+)
 from shockwave.measure.whatif.changes import faults as later
 from shockwave.measure.whatif.draws import Future
 from shockwave.model.errors import StuckError
@@ -31,13 +38,13 @@ from shockwave.model.events import (
     SettingsChanged,
     Starts,
 )
-from shockwave.model.job import TraceJob
 from shockwave.policies import registry
 from shockwave.policies.base import Policy
 from shockwave.predict import registry as predictors
 
 _LONGEST_RESTART = 0.9  # of a round; with more no job would make progress
-_COARSER_EVERY = 48  # decisions; then rounds are twice as long, up to ...
+_EXACT_JOBS = 12_000  # decisions times jobs; then rounds are twice as long, and again, up to ...
+_LEAST_EXACT = 48  # decisions, however many the jobs
 _COARSEST = 4  # ... so many times
 
 
@@ -106,8 +113,8 @@ def roll(
     else:
         for spec in extra:
             log.emit(JobSubmitted(now, spec), JobCancelled(now, spec.id))
-    coming = [TraceJob(reweighted(changes if apply else (), j.spec), j.regimes, j.extra)
-              for j in future.coming]  # fmt: skip
+    weights = reweighting(changes, state) if apply else ()
+    coming = [replace(job, spec=reweighted(weights, job.spec)) for job in future.coming]
     settings = state.run
     other = next((c.policy for c in changes if isinstance(c, OtherPolicy) and apply), None)
     name = other or settings.policy
@@ -134,12 +141,13 @@ def roll(
     loop.resume(now)
     try:
         left = set(watched)
+        coarser_every = max(_EXACT_JOBS // max(len(watched), 1), _LEAST_EXACT)
         steps = 0
         while left and loop.step():
             if is_late():
                 raise OutOfTime
             steps += 1
-            if steps % _COARSER_EVERY == 0 and 2 ** (steps // _COARSER_EVERY) <= _COARSEST:
+            if steps % coarser_every == 0 and 2 ** (steps // coarser_every) <= _COARSEST:
                 _coarsen(loop)
             left = {job for job in left if state.table.find(job) is not None}
     except StuckError:
