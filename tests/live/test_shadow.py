@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from shockwave.cli.shadow import watch_until
-from shockwave.engine.state import Rounds
+from shockwave.engine.rounds import Rounds
 from shockwave.executors.slurm.watch import SlurmWatch
 from shockwave.measure.shadow import ended, journal_of, report
 from shockwave.measure.shadow_rounds import ShadowRounds

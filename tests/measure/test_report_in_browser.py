@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tools.chromium import MISSING, PATH, chromium
 
 from shockwave.measure import fold_history, summarize, write_report
 
@@ -16,26 +16,17 @@ from .journals import RANKS, ToyJob, toy_events, toy_history, toy_workload
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
-BROWSER = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome")
-     if (found := shutil.which(name))),
-    None,
-)  # fmt: skip
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on the path")
+pytestmark = pytest.mark.skipif(PATH is None, reason=MISSING)
 
 EVIL = "<img src=x onerror=alert(1)>"
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(
-            executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"]
-        )
+    with chromium() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from email.message import EmailMessage
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from shockwave.cli.console import note, one_line_errors
-from shockwave.cli.journals import StateDirOption, events_of
+from shockwave.cli.journals import DATABASE, StateDirOption, events_of
+from shockwave.engine.journal import read_journal
+from shockwave.engine.rounds import Rounds
 from shockwave.measure import fold_history, summarize, write_report
 from shockwave.model.errors import InputError, ShockwaveError
-from shockwave.model.events import RunStarted
+from shockwave.model.events import Event, RunStarted
 from shockwave.model.files import check_writable
 from shockwave.protocol.files import atomic_writer
+
+if TYPE_CHECKING:
+    from shockwave.executors.slurm.watch import SeenJob
+    from shockwave.measure.shadow import ShadowReport
 
 
 def report(
@@ -64,32 +69,73 @@ def report(
 def _weekly(
     runs: list[str], output: Path, state_dir: Path | None, against: list[str], to: list[str]
 ) -> None:
-    from shockwave.measure.replay import replay
-    from shockwave.measure.weekly import render_week, text_of, week_of
+    from shockwave.measure.week_replay import replay_week
+    from shockwave.measure.weekly import week_of
+    from shockwave.measure.weekly_mail import mail_of, text_of
+    from shockwave.measure.weekly_page import Calendar, WeekReport, render_week
 
     if len(runs) != 1:
         raise InputError("expected one run with --weekly", value=runs)
-    events = list(events_of(runs[0], state_dir))
+    seen = _seen_by_a_shadow(Path(runs[0]))
+    rounds = _rounds_of_a_shadow(Path(runs[0])) if seen else Rounds()
+    events = _of_slurm(seen, rounds) if seen else list(events_of(runs[0], state_dir))
     first = events[0] if events else None
     origin = first.started_unix if isinstance(first, RunStarted) else None
-
-    def moment(seconds: float) -> str:
-        if origin is None:
-            return f"hour {seconds / 3600.0:.0f}"
-        return f"{datetime.fromtimestamp(origin + seconds):%a %d %b %Y %H:%M}"
-
     week = week_of(events)
-    title = f"The week of {Path(runs[0]).name}"
-    page = render_week(week, title, moment, [replay(events, policy=name) for name in against])
+    report = WeekReport(
+        f"The week of {Path(runs[0]).absolute().name}",
+        week,
+        Calendar(origin),
+        () if seen else replay_week(events, week.history, week.begin, week.end, against),
+        _shadow(seen, (origin or 0.0) + week.begin, against, rounds) if seen else None,
+    )
+    page = render_week(report)
     with atomic_writer(output) as file:
         file.write(page)
     note(f"Open {output}.")
     if to:
-        _mail(to, title, text_of(week, title, moment), page)
+        _mail(to, report.title, text_of(report), mail_of(report), page)
         note(f"Mailed to {', '.join(to)}.")
 
 
-def _mail(to: list[str], subject: str, text: str, page: str) -> None:
+def _seen_by_a_shadow(run: Path) -> list[SeenJob]:
+    """Jobs of Slurm, where the run is what `shockwave shadow` keeps; none of any other."""
+    from shockwave.cli.shadow import SEEN, read_seen
+
+    folder = run if run.is_dir() else run.parent
+    if not (folder / SEEN).is_file() or (folder / DATABASE).exists():
+        return []
+    return list(read_seen(folder).values())
+
+
+def _rounds_of_a_shadow(run: Path) -> Rounds:
+    """As it watched, where its journal tells, else as it does by default."""
+    from shockwave.cli.shadow import JOURNAL
+
+    journal = (run if run.is_dir() else run.parent) / JOURNAL
+    first = next(iter(read_journal(journal)), None) if journal.is_file() else None
+    seconds = first.round_seconds if isinstance(first, RunStarted) else 60.0
+    return Rounds(seconds, min(20.0, 0.9 * seconds))
+
+
+def _of_slurm(seen: list[SeenJob], rounds: Rounds) -> list[Event]:
+    from shockwave.measure.shadow import journal_of, most_gpus_at_once
+
+    return journal_of(seen, most_gpus_at_once(seen), rounds.round_seconds)
+
+
+def _shadow(
+    seen: list[SeenJob], begin_unix: float, policies: list[str], rounds: Rounds
+) -> ShadowReport | None:
+    """Only of the jobs that ended in the week; None if none did."""
+    from shockwave.measure.shadow import ended, report
+
+    of_week = [job for job in ended(seen) if (job.ended or 0.0) >= begin_unix]
+    chosen = policies or ["shockwave"]
+    return report(of_week, history=seen, chosen=chosen, rounds=rounds) if of_week else None
+
+
+def _mail(to: list[str], subject: str, text: str, body: str, page: str) -> None:
     from smtplib import SMTPException
 
     from shockwave.server.config import load_config
@@ -99,7 +145,8 @@ def _mail(to: list[str], subject: str, text: str, page: str) -> None:
         message = EmailMessage()
         message["From"], message["To"], message["Subject"] = sender, ", ".join(to), subject
         message.set_content(text)
-        message.add_alternative(page, subtype="html")
+        message.add_alternative(body, subtype="html")
+        message.add_attachment(page.encode(), maintype="text", subtype="html", filename="week.html")
         return message
 
     try:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import logging
 import signal
 import socket
+from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from shockwave.cli.console import console, note, one_line_errors
 from shockwave.cli.late_flags import takes_late_flags
@@ -19,9 +23,21 @@ if TYPE_CHECKING:
 
 
 @takes_late_flags
-def serve(config: ConfigFile = None, **flags: Any) -> None:
+def serve(
+    config: ConfigFile = None,
+    shadow: Annotated[
+        str | None,
+        typer.Option(
+            metavar="slurm", help="Schedule nothing: watch, as shockwave shadow slurm does."
+        ),
+    ] = None,
+    **flags: Any,
+) -> None:
     """Run the scheduler on this machine, until Ctrl-C or SIGTERM."""
     with one_line_errors():
+        if shadow is not None:
+            _watch(shadow, config, flags)
+            return
         # Imported here: the other commands need neither a database nor a web server.
         from shockwave.server.app import create_app
         from shockwave.server.config import load_config
@@ -54,6 +70,32 @@ def serve(config: ConfigFile = None, **flags: Any) -> None:
                 signal.signal(signal.SIGINT, signal.default_int_handler)
                 service.stop()
         note("Jobs were stopped." if settings.stop_jobs else "Running jobs were left running.")
+
+
+def _watch(cluster: str, config: Path | None, flags: Mapping[str, Any]) -> None:
+    """Until Ctrl-C, with those of the flags that mean something to whoever only watches."""
+    from shockwave.cli.shadow import watch_and_report
+
+    said = {name: value for name, value in flags.items() if value is not None}
+    policy = said.pop("policy", None)
+    folder = Path(said.pop("state_dir", "shadow"))
+    round_seconds = _seconds("--round-seconds", said.pop("round_seconds", "60"))
+    restart_seconds = _seconds("--restart-seconds", said.pop("restart_seconds", "20"))
+    unused = [f"--{name.replace('_', '-')}" for name in said] + (["--config"] if config else [])
+    if unused:
+        raise InputError(
+            "is of no use with --shadow, which runs no jobs",
+            place=unused[0],
+            hint=f"See shockwave shadow {cluster} --help",
+        )
+    watch_and_report(cluster, folder, policy and [policy], None, round_seconds, restart_seconds)
+
+
+def _seconds(place: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError("expected seconds", place=place, value=text) from None
 
 
 def _log_to_stderr() -> None:

@@ -15,14 +15,14 @@ from rich import box
 from rich.table import Table
 
 from shockwave.cli.client import JsonOption, print_json
-from shockwave.cli.console import console, duration, note, one_line_errors
+from shockwave.cli.console import console, note, one_line_errors
 from shockwave.engine.journal import FileJournal
-from shockwave.engine.state import Rounds
+from shockwave.engine.rounds import Rounds
 from shockwave.executors.slurm.watch import SeenJob, SlurmWatch
-from shockwave.measure.shadow import ASSUMPTIONS, Alternative, ShadowReport, journal_of
+from shockwave.measure.shadow import ASSUMPTIONS, ShadowReport, journal_of
 from shockwave.measure.shadow import report as compare
 from shockwave.measure.shadow_rounds import ShadowRounds
-from shockwave.measure.whatif import Interval
+from shockwave.measure.weekly_page import HEAD_OF_SHADOW, shadow_rows
 from shockwave.model.errors import ExecutorError, InputError
 from shockwave.model.words import count_of
 from shockwave.protocol.files import atomic_bytes
@@ -63,28 +63,47 @@ def shadow(
     shockwave shadow slurm --report
     """
     with one_line_errors():
-        if cluster != "slurm":
-            raise InputError("only slurm can be watched", place="CLUSTER", value=cluster)
-        rounds = Rounds(round_seconds, min(restart_seconds, 0.9 * round_seconds))
-        chosen = tuple(policy or ("shockwave",))
-        watch = SlurmWatch()
-        seen = read_seen(state_dir)
-        if not only_report:
-            state_dir.mkdir(parents=True, exist_ok=True)
-            until = math.inf if hours is None else time.time() + 3600.0 * hours
-            deciding = ShadowRounds(chosen[0], rounds, watch.history(30.0))
-            try:
-                seen = watch_until(watch, state_dir, deciding, gpus, lambda now: now >= until)
-            except KeyboardInterrupt:
-                seen = read_seen(state_dir)
-        jobs, earlier = list(seen.values()), watch.history(30.0)
-        found = compare(jobs, history=earlier, gpus=gpus, chosen=chosen, rounds=rounds)
-        path = _write_journal(state_dir, jobs, found.gpus, round_seconds)
-        note(f"What Slurm did is in {path}: shockwave report {path}")
-        if as_json:
-            print_json(document(found))
-        else:
-            tell(found)
+        watch_and_report(
+            cluster, state_dir, policy, gpus, round_seconds, restart_seconds, hours,
+            only_report=only_report, as_json=as_json,
+        )  # fmt: skip
+
+
+def watch_and_report(
+    cluster: str,
+    state_dir: Path,
+    policy: list[str] | None,
+    gpus: int | None = None,
+    round_seconds: float = 60.0,
+    restart_seconds: float = 20.0,
+    hours: float | None = None,
+    *,
+    only_report: bool = False,
+    as_json: bool = False,
+) -> None:
+    """Raises :class:`InputError` if nothing can be said yet."""
+    if cluster != "slurm":
+        raise InputError("only slurm can be watched", place="CLUSTER", value=cluster)
+    rounds = Rounds(round_seconds, min(restart_seconds, 0.9 * round_seconds))
+    chosen = tuple(policy or ("shockwave",))
+    watch = SlurmWatch()
+    seen = read_seen(state_dir)
+    if not only_report:
+        state_dir.mkdir(parents=True, exist_ok=True)
+        until = math.inf if hours is None else time.time() + 3600.0 * hours
+        deciding = ShadowRounds(chosen[0], rounds, watch.history(30.0))
+        try:
+            seen = watch_until(watch, state_dir, deciding, gpus, lambda now: now >= until)
+        except KeyboardInterrupt:
+            seen = read_seen(state_dir)
+    jobs, earlier = list(seen.values()), watch.history(30.0)
+    found = compare(jobs, history=earlier, gpus=gpus, chosen=chosen, rounds=rounds)
+    path = _write_journal(state_dir, jobs, found.gpus, round_seconds)
+    note(f"What Slurm did is in {path}: shockwave report {path}")
+    if as_json:
+        print_json(document(found))
+    else:
+        tell(found)
 
 
 def watch_until(
@@ -151,33 +170,13 @@ def tell(found: ShadowReport) -> None:
     guessed = ", the most that were ever in use" if found.gpus_guessed else ""
     title = f"{count_of(found.jobs, 'job')} on {count_of(found.gpus, 'GPU')}{guessed}"
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    table.add_column("scheduled by")
-    for header in ("mean wait", "mean JCT", "JCT against Slurm", "makespan"):
-        table.add_column(header, justify="right")
-    was = found.happened
-    waited, jct, makespan = map(duration, (was.mean_wait, was.mean_jct, was.makespan))
-    table.add_row("Slurm, as it was", waited, jct, "", makespan)
-    for one in found.alternatives:
-        change = one.mean_jct_change
-        table.add_row(
-            _name(one),
-            _span(one.mean_wait),
-            _span(one.mean_jct),
-            f"{change.middle:+.0%} ({change.low:+.0%} to {change.high:+.0%})",
-            _span(one.makespan),
-        )
+    for number, header in enumerate(HEAD_OF_SHADOW):
+        table.add_column(header, justify="right" if number else "left")
+    for row in shadow_rows(found):
+        table.add_row(*row)
     console.print(table)
     if found.left_out:
         note(f"{count_of(found.left_out, 'job')} left out: not ended, never started, or no GPUs.")
     note("In brackets what four in five samples lie between. What was assumed:")
     for assumption in ASSUMPTIONS:
         note(f"- {assumption}")
-
-
-def _name(one: Alternative) -> str:
-    return f"{one.policy}, {'with' if one.preemption else 'without'} preemption"
-
-
-def _span(interval: Interval) -> str:
-    low, middle, high = map(duration, (interval.low, interval.middle, interval.high))
-    return f"{middle} ({low} to {high})"

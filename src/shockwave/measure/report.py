@@ -20,6 +20,7 @@ from shockwave.measure.charts.svg import count_ticks, duration, escape, ratio_ti
 from shockwave.measure.fairness import FAIRNESS, UNFAIR_ABOVE, finish_time_fairness
 from shockwave.measure.history import RunHistory
 from shockwave.measure.table import comparison_table
+from shockwave.measure.tenants import tenant_figures
 from shockwave.model.errors import InputError
 from shockwave.model.view import Floats
 from shockwave.model.words import count_of
@@ -66,6 +67,7 @@ def render_report(
         _comparison(runs, aggregates, clairvoyant),
         _completion(names, histories),
         _fairness(names, histories),
+        _tenants(names, histories),
         _over_time(names, histories),
         _gantts(names, histories),
         f"<footer>{escape(_footer(histories, aggregates))}</footer></main>",
@@ -168,11 +170,11 @@ def _completion(names: Sequence[str], histories: Sequence[RunHistory]) -> str:
         "right). A curve further to the left and higher is better; a long flat end means that a "
         "few jobs waited very long."
     )
-    both = _for_both_widths(chart(10, 1120, 330), chart(4, 340, 250))
+    both = for_both_widths(chart(10, 1120, 330), chart(4, 340, 250))
     return section("jct", "Job completion time", caption, both)
 
 
-def _for_both_widths(broad: str, narrow: str) -> str:
+def for_both_widths(broad: str, narrow: str) -> str:
     """The page shows one of the two: letters of a chart keep their size on a phone."""
     return f'<div class="broad">{broad}</div><div class="narrow">{narrow}</div>'
 
@@ -187,6 +189,17 @@ def _fairness(names: Sequence[str], histories: Sequence[RunHistory]) -> str:
         ]
         for definition in FAIRNESS
     }
+    caption = (
+        f"The share of jobs with a finish-time fairness rho at or below a value. Right of the line "
+        f"at {UNFAIR_ABOVE} a job was treated worse than its fair share: what a curve still lacks "
+        "to 100 % at the line is the fraction of unfairly treated jobs, and where it ends is the "
+        "worst one. The axis is logarithmic and the same in all three charts."
+    )
+    return section("ftf", "Finish-time fairness", caption, fairness_charts(lines))
+
+
+def fairness_charts(lines: Mapping[str, Sequence[charts.Line]]) -> str:
+    """A chart for every definition of fair, all with the same axis."""
     values = [line.x for group in lines.values() for line in group if len(line.x)]
     low = min([0.5, *(float(x[0]) for x in values if x[0] > 0)]) / 1.05
     high = max([2.0, *(float(x[-1]) for x in values)]) * 1.05
@@ -203,14 +216,36 @@ def _fairness(names: Sequence[str], histories: Sequence[RunHistory]) -> str:
         cells.append(
             f'<div><h3>{escape(definition)}</h3><p class="caption">{about}.</p>{chart}</div>'
         )
+    return f'<div class="three">{"".join(cells)}</div>'
+
+
+def _tenants(names: Sequence[str], histories: Sequence[RunHistory]) -> str:
+    """Teams, and their people below them, where somebody declared teams."""
+    cells = []
+    for position, (name, history) in enumerate(zip(names, histories, strict=True)):
+        bars = []
+        for figures in tenant_figures(history):
+            share = "" if figures.share is None else f" ({figures.share:.2f})"
+            got, due = figures.gpu_seconds / 3600.0, figures.due_gpu_seconds / 3600.0
+            bars.append(charts.Bar(figures.tenant, got, f"{got:,.0f} h{share}", due))
+            for person in figures.people:
+                hours = person.gpu_seconds / 3600.0
+                bars.append(charts.Bar(person.person, hours, f"{hours:,.0f} h", inner=True))
+        if bars:
+            chart = charts.bar_chart(
+                bars, label=f"GPU hours by tenant under {name}", width=372, position=position
+            )
+            who = f"<h3>{swatch(position)} {escape(name)}</h3>"
+            cells.append(f'<div data-policy="{position}">{who}{chart}</div>')
+    if not cells:
+        return ""
     caption = (
-        f"The share of jobs with a finish-time fairness rho at or below a value. Right of the line "
-        f"at {UNFAIR_ABOVE} a job was treated worse than its fair share: what a curve still lacks "
-        "to 100 % at the line is the fraction of unfairly treated jobs, and where it ends is the "
-        "worst one. The axis is logarithmic and the same in all three charts."
+        "GPU hours of each tenant, and of its people below it. The mark is what was due to the "
+        "tenant by weights, guarantees and limits while it had jobs, and in brackets is what it "
+        "got over that; what others left is lent, so that a bar may end behind the mark."
     )
-    content = f'<div class="three">{"".join(cells)}</div>'
-    return section("ftf", "Finish-time fairness", caption, content)
+    content = f'<div class="cells">{"".join(cells)}</div>'
+    return section("tenants", "Tenants: their share and what they got", caption, content)
 
 
 def _horizon(histories: Sequence[RunHistory]) -> float:
@@ -239,7 +274,7 @@ def _over_time(names: Sequence[str], histories: Sequence[RunHistory]) -> str:
             )
             for ticks, width in ((7, 540), (4, 340))
         )  # fmt: skip
-        return _for_both_widths(broad, narrow)
+        return for_both_widths(broad, narrow)
 
     rows = ['<div class="head"></div>', *(f'<div class="head">{title}</div>' for title in titles)]
     for position, (name, history) in enumerate(zip(names, histories, strict=True)):

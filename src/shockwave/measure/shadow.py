@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shockwave.engine.state import Rounds
+from shockwave.engine.rounds import Rounds
 from shockwave.executors.simulation import simulate
 from shockwave.executors.slurm.watch import SeenJob
 from shockwave.measure.fold import fold_history
@@ -72,6 +72,10 @@ class Alternative:
     mean_jct: Interval
     makespan: Interval
     mean_jct_change: Interval  # relative to what happened: -0.1 is 10 % less
+
+    @property
+    def name(self) -> str:
+        return f"{self.policy}, {'with' if self.preemption else 'without'} preemption"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from shockwave.engine.state import Rounds
+from shockwave.engine.rounds import Rounds
 from shockwave.engine.table import RUNNING, JobTable
 from shockwave.executors.slurm.watch import SeenJob
 from shockwave.measure.shadow import Guesses, most_gpus_at_once

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from shockwave.measure.charts.svg import duration, escape
 from shockwave.measure.fairness import UNFAIR_ABOVE, finish_time_fairness
 from shockwave.measure.fold import fold_history
 from shockwave.measure.history import RunHistory
-from shockwave.measure.replay import Replay
-from shockwave.measure.report import page, section
+from shockwave.measure.tenants import due_between
 from shockwave.model.errors import InputError
-from shockwave.model.events import Event, JobChanged, JobSubmitted
+from shockwave.model.events import Event
 from shockwave.model.view import Bools, Floats
 
 DAY_SECONDS = 86_400.0
@@ -33,6 +31,16 @@ class Share:
     mean_ftf: float | None  # finish-time fairness by themis, of jobs that finished
 
 
+@dataclass(frozen=True, slots=True)
+class Day:
+    """A day of the week; None where there is nothing to say."""
+
+    begin: float
+    use: float | None
+    mean_wait_seconds: float | None  # of jobs that began to run on it
+    finished: int
+
+
 @dataclass(frozen=True)
 class Week:
     """The last seven days of a journal, or all of it if it is shorter."""
@@ -41,31 +49,27 @@ class Week:
     end: float
     gpus: int
     use: float | None  # GPU-seconds held over those that there were
-    days: tuple[tuple[float, float | None], ...]  # begin, use
+    days: tuple[Day, ...]
     total: Share
     people: tuple[Share, ...]
     tenants: tuple[Share, ...]
+    due: Mapping[str, float]  # GPU hours that were due to tenants, where somebody declared any
     unfair: float | None  # share of the finished jobs with a fairness above 1.05
+    history: RunHistory  # of the whole journal
 
 
 def week_of(events: Iterable[Event]) -> Week:
     """Raises :class:`InputError` if there was no job."""
-    recorded = list(events)
-    history = fold_history(recorded)
+    history = fold_history(events)
     if not len(history.jobs):
         raise InputError("no job in this journal", hint="Report on a longer run")
-    owners = {
-        event.job.id: event.job.owner
-        for event in recorded
-        if isinstance(event, JobSubmitted | JobChanged)
-    }
     begin, end = max(history.horizon_seconds - WEEK_SECONDS, 0.0), history.horizon_seconds
     held = _held(history, begin, end)
     starts = np.arange(begin, max(end, begin + 1.0), DAY_SECONDS)
-    days = tuple((float(day), _use(history, day, min(day + DAY_SECONDS, end))) for day in starts)
+    days = tuple(_day(history, float(day), min(float(day) + DAY_SECONDS, end)) for day in starts)
     ftf = finish_time_fairness(history, "themis")
     done = _within(history.jobs.finish, begin, end) & ~np.isnan(ftf)
-    people = np.array([owners.get(job) or "-" for job in history.jobs.id])
+    people = np.array([owner or "-" for owner in history.jobs.owner])
     everybody = np.ones(len(history.jobs), dtype=np.bool_)
     return Week(
         begin,
@@ -76,7 +80,26 @@ def week_of(events: Iterable[Event]) -> Week:
         _share("all", history, everybody, held, ftf, begin, end),
         _shares(people, history, held, ftf, begin, end),
         _shares(np.array(history.jobs.tenant), history, held, ftf, begin, end),
+        {name: seconds / 3600.0 for name, seconds in due_between(history, begin, end).items()},
         float((ftf[done] > UNFAIR_ABOVE).mean()) if done.any() else None,
+        history,
+    )
+
+
+def fairness_of(week: Week, definition: str) -> Floats:
+    """Finish-time fairness, by one definition, of the jobs that finished in the week."""
+    values = finish_time_fairness(week.history, definition)
+    return values[_within(week.history.jobs.finish, week.begin, week.end) & ~np.isnan(values)]
+
+
+def _day(history: RunHistory, begin: float, end: float) -> Day:
+    jobs = history.jobs
+    waits = (jobs.first_start - jobs.arrival)[_within(jobs.first_start, begin, end)]
+    return Day(
+        begin,
+        _use(history, begin, end),
+        float(waits.mean()) if len(waits) else None,
+        int(_within(jobs.finish, begin, end).sum()),
     )
 
 
@@ -136,118 +159,3 @@ def _share(
         float(waits.mean()) if len(waits) else None,
         float(fair.mean()) if len(fair) else None,
     )
-
-
-# How it is told.
-
-
-def render_week(
-    week: Week, title: str, moment: Callable[[float], str], replays: Sequence[Replay] = ()
-) -> str:
-    """One page that needs nothing but itself; ``moment`` says what day a second was."""
-    facts = [
-        (_percent(week.use), "of the GPU time was used"),
-        (duration(week.total.mean_wait_seconds), "mean wait for GPUs")
-        if week.total.mean_wait_seconds is not None
-        else ("-", "mean wait for GPUs"),
-        (str(week.total.finished), "jobs finished"),
-        (f"{week.total.gpu_hours:,.0f}", "GPU hours"),
-        (_percent(week.unfair), "of the jobs unfairly late"),
-    ]
-    items = "".join(f"<li><b>{escape(value)}</b>{escape(name)}</li>" for value, name in facts)
-    when = f"{moment(week.begin)} to {moment(week.end)}, {week.gpus} GPUs"
-    parts = [
-        f'<header><h1>{escape(title)}</h1><p class="caption">{escape(when)}</p>'
-        f'<ul class="facts">{items}</ul></header><main>',
-        section(
-            "use",
-            "How full it was",
-            "GPU time held by jobs, of that which was there and not held by others.",
-            _table(("Day", "used"), [(moment(day), _percent(use)) for day, use in week.days]),
-        ),
-        section("people", "Who got what", _ABOUT_SHARES, _share_table("Person", week.people)),
-        section("tenants", "By tenant", _ABOUT_SHARES, _share_table("Tenant", week.tenants)),
-    ]
-    if replays:
-        parts.append(_others(replays))
-    return page(title, "\n".join([*parts, "</main>"]))
-
-
-_ABOUT_SHARES = (
-    "Wait is until a job first ran. Fairness is the time a job took over the time that is fair "
-    "by themis: above 1.05 it was treated unfairly."
-)
-
-
-def text_of(week: Week, title: str, moment: Callable[[float], str]) -> str:
-    """The same in a few lines, for people who read mail as text."""
-    lines = [title, f"{moment(week.begin)} to {moment(week.end)}, {week.gpus} GPUs", ""]
-    wait = week.total.mean_wait_seconds
-    lines += [
-        f"GPU time used: {_percent(week.use)}",
-        f"Mean wait:     {'-' if wait is None else duration(wait)}",
-        f"Jobs finished: {week.total.finished}",
-        f"Unfairly late: {_percent(week.unfair)}",
-        "",
-    ]
-    lines += [f"{share.name}: {share.gpu_hours:,.1f} GPU hours" for share in week.people]
-    return "\n".join(lines) + "\n"
-
-
-def _others(replays: Sequence[Replay]) -> str:
-    rows = []
-    for one in replays:
-        figures = {figure.name: figure for figure in one.figures}
-        jct, makespan = figures["mean_jct_seconds"], figures["makespan_seconds"]
-        change = jct.relative_difference
-        rows.append(
-            (
-                one.policy,
-                duration(jct.live or 0.0),
-                duration(jct.simulated or 0.0),
-                "-" if change is None else f"{change:+.1%}",
-                duration(makespan.simulated or 0.0),
-            )
-        )
-    about = (
-        "The jobs of this journal once more in the simulator, as this policy would have scheduled "
-        "them: same arrivals, same speeds, same failures. Not what will happen next week."
-    )
-    head = ("Policy", "mean JCT as it was", "mean JCT then", "difference", "makespan then")
-    return section("others", "What another policy would have done", about, _table(head, rows))
-
-
-def _share_table(what: str, shares: Sequence[Share]) -> str:
-    total = sum(share.gpu_hours for share in shares)
-    rows = [
-        (
-            share.name,
-            f"{share.gpu_hours:,.1f}",
-            _percent(share.gpu_hours / total if total else None),
-            str(share.submitted),
-            str(share.finished),
-            "-" if share.mean_wait_seconds is None else duration(share.mean_wait_seconds),
-            "-" if share.mean_ftf is None else f"{share.mean_ftf:.2f}",
-        )
-        for share in shares
-    ]
-    head = (what, "GPU hours", "share", "submitted", "finished", "mean wait", "fairness")
-    return _table(head, rows)
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    titles = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)
-    body = "".join(
-        f'<tr><th scope="row">{escape(first)}</th>'
-        + "".join(f"<td>{escape(cell)}</td>" for cell in rest)
-        + "</tr>"
-        for first, *rest in rows
-    )
-    return (
-        f'<div class="scroll"><table><thead><tr>{titles}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{share:.0%}"

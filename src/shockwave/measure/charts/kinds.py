@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,9 +76,10 @@ def area_chart(
     ceiling: Floats | None = None,
     width: int = 540,
     height: int = 104,
+    x_text: Callable[[float], str] | None = None,
 ) -> str:
     """Areas over time on a common scale, one chart a policy. ``ceiling`` draws a limit above."""
-    x_axis = Axis(0.0, float(edges[-1]), x_ticks, unit="time")
+    x_axis = Axis(0.0, float(edges[-1]), x_ticks, unit="time", text=x_text)
     canvas = Canvas(label, x_axis, y_axis, width, height, Margins(44, 8, 8, 22))
     canvas.draw_axes()
     xs = [canvas.x(edge) for edge in edges.tolist()]
