@@ -15,9 +15,9 @@ longest task in which it does not react while rounds go by, and its memory. Prin
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
-import shutil
 import socket
 import statistics
 import sys
@@ -27,11 +27,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from rich.console import Console
 from rich.table import Table
 from service import Server, serving
+from tools.chromium import PATH, chromium
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -167,20 +169,14 @@ def measure_page(page: Page, url: str, seconds: float) -> dict[str, float]:
 
 
 def browse(server: Server, seconds: float) -> dict[str, dict[str, float]]:
-    browser = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        browser = None
-    if browser is None:
+    if PATH is None or importlib.util.find_spec("playwright") is None:
         print("No Chromium, or no playwright: pages were not measured.")
         return {}
     status, content = server.client().ask("POST", "/api/v1/links", b"")
     assert status == 201, content
     link = json.loads(content)["url"]
     place = link.partition("/#")[0]
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+    with chromium() as started:
         context = started.new_context(viewport={"width": 1280, "height": 900})
         context.set_default_timeout(120_000)
         page = context.new_page()
@@ -190,7 +186,6 @@ def browse(server: Server, seconds: float) -> dict[str, dict[str, float]]:
         measured = {name: measure_page(page, place + path, seconds) for name, path in PAGES.items()}
         job = server.client().get("/api/v1/jobs?state=running&limit=1")["items"][0]["id"]
         measured["job"] = measure_page(page, f"{place}/jobs/{job}", seconds)
-        started.close()
     return measured
 
 

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tools.chromium import MISSING, PATH
 
 from shockwave.testing.ray_cluster import why_ray_cannot_run
 from shockwave.testing.slurm_cluster import why_slurm_cannot_run
@@ -42,5 +43,5 @@ def test_clusters_of_slurm_and_ray_can_be_started() -> None:
 
 @in_ci
 def test_a_browser_and_a_database_server_are_installed() -> None:
-    assert any(shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome"))
+    assert PATH is not None, MISSING
     assert shutil.which("initdb") or list(Path("/usr/lib/postgresql").glob("*/bin/initdb"))

@@ -75,7 +75,7 @@ def test_policies_by_name_and_of_ones_own_are_compared(tmp_path: Path) -> None:
 
 def test_a_comparison_gives_the_figures_of_the_command_line(tmp_path: Path) -> None:
     from shockwave.cli.runs import Run, execute
-    from shockwave.engine.state import Rounds
+    from shockwave.engine.rounds import Rounds
 
     recipe = "generated:jobs=12,max_hours=0.5"
     cluster = shockwave.Cluster.uniform(8, 4)

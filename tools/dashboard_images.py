@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import shutil
 import sys
 import tempfile
 import threading
@@ -26,7 +25,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
+from tools.chromium import chromium
 from tools.pretend_cluster import seems
 
 from shockwave.executors.simulation import simulate
@@ -38,6 +38,7 @@ from shockwave.model.events import (
     Progressed,
     RunStarted,
     Starts,
+    TenantChanged,
     job_of,
 )
 from shockwave.model.job import Preemptible, TraceJob
@@ -55,12 +56,15 @@ from shockwave.server.people import People
 from shockwave.server.projection import Projection
 from shockwave.server.service import Service
 from shockwave.server.store import Store
+from shockwave.server.tenant_settings import TenantSettings
 from shockwave.server.tokens import hash_token, new_token
 
 DAYS = 1.5
 JOBS = 760
 PEOPLE = {"alice": "vision", "bob": "vision", "carol": "speech", "dana": "language",
           "erin": "language", "frank": "robotics"}  # fmt: skip
+TENANTS = {"vision": {"weight": 2.0, "guaranteed": 8, "by_person": True}, "speech": {},
+           "language": {"weight": 1.5}, "robotics": {"most": 8}}  # fmt: skip
 NODES = tuple(Node(f"gpu{number}", 8, "A100") for number in range(6))
 PAGES = {"cluster": "/", "queue": "/queue", "plan": "/plan", "fairness": "/fairness",
          "history": "/history?day="}  # fmt: skip
@@ -105,8 +109,11 @@ def past(jobs: list[TraceJob]) -> list[Event]:
     events = simulate(
         jobs, Cluster(NODES), Shockwave(), Restatement(), starts=Starts.IMMEDIATE, trace="live",
         observers=[see],
+        tenants=[TenantSettings.model_validate(said).promised_to(name)
+                 for name, said in TENANTS.items()],
     )  # fmt: skip
-    here = [event for event in events if event.time < end]
+    # Tenants' accounts begin with the scheduler: they would lack what was used before.
+    here = [e for e in events if e.time < end and not isinstance(e, TenantChanged)]
     over = {job_of(event) for event in here if isinstance(event, JobFinished)}
     handles = {job.spec.id: handle for handle, job in enumerate(jobs)}
     view = views[0]
@@ -166,7 +173,7 @@ def scheduler(state: Path, token: str) -> Iterator[tuple[Service, str]]:
         "state_dir": state, "slots": sum(node.gpus for node in NODES), "gpus_per_node": 8,
         "executor": "tools.pretend_cluster:PretendExecutor", "pretend_writes": True,
         "pretend_like": ",".join(f"{node.id}:{node.gpus}:{node.gpu_type}" for node in NODES),
-        "round_seconds": 120.0,
+        "round_seconds": 120.0, "tenants": TENANTS,
     }  # fmt: skip
     service = Service(load_config(flags=flags, environment={}).config)
     service.start()
@@ -192,10 +199,8 @@ def take(page: Page, path: Path, *, whole: bool) -> None:
 
 
 def pictures(url: str, token: str, out: Path, job: str) -> None:
-    browser = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))))
     day = time.strftime("%Y-%m-%d", time.gmtime(time.time() - 86_400))
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+    with chromium() as started:
         for view, options in VIEWS.items():
             page = started.new_context(**options).new_page()
             page.set_default_timeout(120_000)
@@ -209,7 +214,6 @@ def pictures(url: str, token: str, out: Path, job: str) -> None:
                 if name != "queue":
                     page.wait_for_selector("section svg.chart")
                 take(page, out / f"dashboard-{name}{view}.png", whole=view != "-phone")
-        started.close()
 
 
 def main() -> None:

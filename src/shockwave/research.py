@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shockwave.engine.state import Rounds
+from shockwave.engine.rounds import Rounds
 from shockwave.executors.simulation import TraceTruth
 from shockwave.executors.simulation import simulate as run_simulation
 from shockwave.measure import RunHistory, fold_history, summarize, write_report

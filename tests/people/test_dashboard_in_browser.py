@@ -4,7 +4,6 @@ an operator. Nothing is logged as an error, and axe-core finds nothing serious."
 from __future__ import annotations
 
 import importlib.util
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,20 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.people.users import Serve, User, needs_root, serving, shell, submit, until
+from tools.chromium import MISSING, PATH
+from tools.chromium import chromium as started_chromium
 
 from shockwave.cli.client import Client
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
-BROWSER = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome")
-     if (found := shutil.which(name))),
-    None,
-)  # fmt: skip
-pytestmark = [needs_root, pytest.mark.skipif(BROWSER is None, reason="no Chromium on the path")]
+pytestmark = [needs_root, pytest.mark.skipif(PATH is None, reason=MISSING)]
 PATIENCE_MILLISECONDS = 180_000
 PAGES = {"/": "Cluster", "/queue": "Queue", "/plan": "Plan", "/fairness": "Fairness",
          "/history": "History"}  # fmt: skip
@@ -69,12 +65,8 @@ def jobs(serve: Serve, alice: User, bob: User) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(
-            executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield started
-        started.close()
+    with started_chromium() as browser:
+        yield browser
 
 
 @contextmanager
@@ -190,11 +182,15 @@ def test_a_colleague_sees_that_it_is_there_and_nothing_else(
 def test_an_operator_sees_all_and_drains_a_node(
     serve: Serve, chromium: Browser, jobs: dict[str, str]
 ) -> None:
-    link = Client(serve.url).post("links")["url"]
+    client = Client(serve.url)
+    client.patch("tenants", "vision", body={"weight": 2, "types": {"gpu": {"most": 1}}})
+    link = client.post("links")["url"]
     with signed_in(chromium, link) as page:
         for path in PAGES:
             follow(page, path)
             page.wait_for_selector("section svg, tbody tr, #futures")
+            if path == "/fairness":
+                page.wait_for_selector("#promises tr:has-text('vision') + tr:has-text('gpu')")
             check_access(page)
         page.wait_for_selector("tr:has-text('bobs-own')")  # on the page of the day
         follow(page, "/")

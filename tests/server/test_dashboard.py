@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 from tests.server.live import listening, local_client
@@ -21,6 +22,7 @@ from shockwave.server.archive import Archive
 from shockwave.server.listener import unix_socket
 from shockwave.server.people import Credential
 from shockwave.server.present import Present, Viewer
+from shockwave.server.prospects import prices_ahead
 from shockwave.server.records import Submission
 from shockwave.server.sessions import CODE_SECONDS, KEY_HEADER, SESSION_SECONDS, Sessions
 from shockwave.server.store import Store
@@ -195,6 +197,18 @@ def test_a_job_that_anybody_names_stays_text(scheduler: ScriptedScheduler) -> No
 
 
 # Stories and days.
+
+
+def test_the_price_ahead_is_the_highest_bid_of_those_that_wait() -> None:
+    now, early, late = 100.0, 200.0, 300.0
+    starts = np.array([[now, early, late], [now, late, early]])  # two futures, three jobs
+    bid = np.array([9.0, 4.0, 1.0])
+    prices = prices_ahead(now, starts, starts + 50.0, bid)
+    assert (prices[0].time, prices[0].low, prices[0].high) == (now, 4.0, 4.0)
+    between = next(one for one in prices if early < one.time < late - 60.0)
+    assert between.middle == pytest.approx(2.5)  # 1 in the one and 4 in the other
+    assert (prices[-1].time, prices[-1].high) == (late, 0.0)
+    assert prices_ahead(now, starts[:, :1], starts[:, :1] + 50.0, bid[:1]) == []
 
 
 def test_the_story_of_a_job_has_its_runs_and_what_ended_them(

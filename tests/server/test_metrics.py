@@ -18,7 +18,7 @@ from tests.server.scripted import ScriptedScheduler
 
 from shockwave.model.events import StopReason
 from shockwave.server.app import create_app
-from shockwave.server.records import Submission
+from shockwave.server.records import Submission, TenantChanges
 
 DASHBOARD = Path(__file__).resolve().parents[2] / "deploy" / "grafana" / "shockwave.json"
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -73,6 +73,27 @@ def test_jobs_are_counted_by_state_as_they_move(
     scheduler.stop(third, StopReason.PREEMPTED)
     assert jobs() == {"waiting": 1, "running": 0, "finished": 1, "failed": 0, "cancelled": 1}
     assert jobs() == jobs()
+
+
+def test_tenants_are_told_by_what_they_hold_and_what_is_due(
+    client: TestClient, scheduler: ScriptedScheduler
+) -> None:
+    job = submit(scheduler)
+    scheduler.start(job)
+    scheduler.progress(job, productive_seconds=10.0, held_seconds=10.0)
+    samples = scrape(client)
+    assert figure(samples, "shockwave_tenant_gpus", tenant="default", gpu_type="") == 2
+    assert figure(samples, "shockwave_tenant_gpu_seconds_total", tenant="default") == 20
+    assert not [name for name, _ in samples if name == "shockwave_tenant_due_gpus"]
+    scheduler.change_tenant("default", TenantChanges(weight=2.0))
+    scheduler.change_tenant("idle", TenantChanges(weight=6.0))
+    scheduler.log.take_requests()
+    scheduler.now = 3600.0
+    scheduler.progress(job, productive_seconds=10.0, held_seconds=10.0)
+    samples = scrape(client)
+    assert figure(samples, "shockwave_tenant_due_gpus", tenant="default") == 2
+    carried = figure(samples, "shockwave_tenant_carry_over_gpu_seconds", tenant="idle")
+    assert carried == pytest.approx(6 * 3600.0, rel=0.01)  # of 8 GPUs
 
 
 def test_restarts_are_counted_by_what_ended_the_run_before(
@@ -193,6 +214,8 @@ def test_the_dashboard_asks_for_figures_that_exist(
     client: TestClient, scheduler: ScriptedScheduler
 ) -> None:
     dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
+    scheduler.change_tenant("vision", TenantChanges(weight=2.0))
+    scheduler.log.take_requests()
     client.get("/healthz")
     existing = scrape(client)
     names = {name for name, _ in existing}

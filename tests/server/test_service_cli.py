@@ -52,6 +52,13 @@ def test_a_second_scheduler_is_refused(tmp_path: Path) -> None:
     assert f"another scheduler (process {os.getpid()} on " in said
 
 
+def test_who_only_watches_takes_no_flags_of_a_scheduler(tmp_path: Path) -> None:
+    said = refused("serve", "--shadow", "slurm", "--slots", "4")
+    assert "--slots: is of no use with --shadow" in said
+    assert "only slurm can be watched" in refused("serve", "--shadow", "k8s")
+    assert "expected seconds" in refused("serve", "--shadow", "slurm", "--round", "soon")
+
+
 def test_a_first_start_without_its_backend_fails_in_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -90,7 +90,7 @@ def make_empty(path: Path) -> None:
 
 
 def of_another_format(path: Path) -> None:
-    path.write_bytes(path.read_bytes().replace(b'"format": 1', b'"format": 9'))
+    path.write_bytes(path.read_bytes().replace(b'"format": 2', b'"format": 9'))
 
 
 DAMAGES = [cut_off, flip_a_bit, make_empty, of_another_format]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from shockwave.engine.journal import FileJournal, MemoryJournal
 from shockwave.engine.loop import Observer
-from shockwave.engine.state import Rounds
+from shockwave.engine.rounds import Rounds
 from shockwave.executors.faults import Fault
 from shockwave.executors.simulation import TraceTruth, simulate
 from shockwave.measure import RunHistory, fold_history, summarize

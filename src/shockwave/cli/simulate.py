@@ -16,7 +16,7 @@ from shockwave.cli.runs import Run, RunResult, execute, execute_all, load_jobs
 from shockwave.cli.story import Story, story_table
 from shockwave.cli.tenants_file import read_tenants
 from shockwave.cli.told import told_kinds, told_table
-from shockwave.engine.state import Rounds
+from shockwave.engine.rounds import Rounds
 from shockwave.executors.faults import read_faults
 from shockwave.executors.simulation import by_arrival
 from shockwave.measure import aggregate

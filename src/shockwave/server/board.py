@@ -34,6 +34,7 @@ from shockwave.server.records import (
     RoundRecord,
     State,
     TenantRecord,
+    TenantTypeRecord,
     Totals,
 )
 from shockwave.server.slots import gpus_by_type
@@ -308,9 +309,21 @@ class Board(Journal):
                     gpus_busy=sum(_gpus(job.placement) for job in grouped.get(tenant, ())),
                     gpu_seconds=totals.gpu_seconds
                     + sum(job.gpu_seconds for job in grouped.get(tenant, ())),
+                    types=self._held_by_type(grouped.get(tenant, ())),
                 )
                 for tenant, totals in sorted(self._projection.tenants.items())
             ]
+
+    def _held_by_type(self, jobs: Iterable[JobFacts]) -> list[TenantTypeRecord]:
+        """Empty where there is one type."""
+        nodes = self._projection.nodes
+        held = {item.node.gpu_type: 0 for item in nodes.values()}
+        if len(held) < 2:
+            return []
+        for job in jobs:
+            for node, slots in job.placement:
+                held[nodes[node].node.gpu_type] += len(slots)
+        return [TenantTypeRecord(gpu_type=kind, gpus_busy=n) for kind, n in sorted(held.items())]
 
     def _record_of(self, facts: JobFacts, decision: DecisionInForce | None) -> JobRecord:
         """Made once for each version of the facts; racing readers make the same one."""

@@ -31,8 +31,9 @@ from shockwave.model.events import (
     TenantChanged,
 )
 from shockwave.model.job import JobSpec
-from shockwave.model.tenants import Tenant, check_tenant
+from shockwave.model.tenants import Tenant
 from shockwave.protocol.files import open_to_append
+from shockwave.server import tenancy
 from shockwave.server.addresses import MAILTO
 from shockwave.server.batches import Batch, BatchRecord, Planned, planned
 from shockwave.server.belongings import Belongings
@@ -137,8 +138,11 @@ class Desk(Lookout):
         return self._accepted(submission, owner)
 
     def _accepted(self, submission: Submission, owner: str) -> Submission:
-        account = self._account(owner)
-        return checked(submission, gpus=self._gpus_known, executor=self._executor, account=account)
+        account, gpus = self._account(owner), self._gpus_known
+        accepted = checked(submission, gpus=gpus, executor=self._executor, account=account)
+        tenant = self._tenant(accepted.tenant or "default")
+        tenancy.check_within_limits(accepted, tenant, gpus)
+        return accepted
 
     def _warnings(self, submission: Submission, owner: str) -> list[str]:
         """What the executor says of such a job; raises where it could never run it."""
@@ -343,38 +347,23 @@ class Desk(Lookout):
         return next(record for record in self.nodes() if record.id == node)
 
     def tenants(self) -> list[TenantRecord]:
-        accounts = self._log.state.accounts  # what it holds is replaced, never changed
+        accounts = self._log.state.accounts
         declared = accounts.tenants | self._promised
-        if not declared:
-            return super().tenants()
-        standings, balances = accounts.standings, accounts.balances
-        return [
-            record.model_copy(
-                update={
-                    "weight": tenant.weight,
-                    "guaranteed": tenant.guaranteed,
-                    "most": tenant.most,
-                    "due_gpus": standing.share.due if standing is not None else 0.0,
-                    "carry_over_gpu_hours": carried.carry_over / 3600.0 if carried else 0.0,
-                }
-            )
-            for record in super().tenants()
-            for tenant in (declared.get(record.tenant) or Tenant(record.tenant),)
-            for standing in (standings.get(record.tenant),)
-            for carried in (balances.get(record.tenant),)
-        ]
+        records = super().tenants()
+        return tenancy.told(records, declared, accounts) if declared else records
 
     def change_tenant(self, name: str, changes: TenantChanges, by: str = "") -> None:
         """From the next round on. Raises :class:`InputError` for what makes no sense."""
-        said = changes.model_dump(include=changes.model_fields_set)
 
         def make() -> list[Request]:
-            known = self._log.state.accounts.tenants | self._promised
-            after = check_tenant(replace(known.get(name) or Tenant(name), **said))
-            self._promised[name] = after
+            known = self._tenant(name) or Tenant(name)
+            after = self._promised[name] = tenancy.changed(known, changes, self._gpus_known)
             return [TenantChanged(self._clock.now(), after, by)]
 
         self._request(make)
+
+    def _tenant(self, name: str) -> Tenant | None:
+        return self._promised.get(name) or self._log.state.accounts.tenants.get(name)
 
     def report(self, job: str, generation: int, reports: Sequence[dict[str, Any]]) -> None:
         """Kept where the job itself would have written it, and read from there."""

@@ -119,6 +119,36 @@ class _Counts(Collector):
         lost.add_metric([], totals.lost_gpu_seconds)
         yield lost
 
+        yield from self._tenants()
+
+    def _tenants(self) -> Iterator[Metric]:
+        """By type only where GPUs of a type are shared on their own, or there are several."""
+        held = GaugeMetricFamily(
+            "shockwave_tenant_gpus", "GPUs that tenants hold.", labels=["tenant", "gpu_type"]
+        )
+        due = GaugeMetricFamily(
+            "shockwave_tenant_due_gpus", "GPUs that are due to tenants now.", labels=["tenant"]
+        )
+        carried = GaugeMetricFamily(
+            "shockwave_tenant_carry_over_gpu_seconds",
+            "GPU-seconds that tenants left to others and may spend.",
+            labels=["tenant"],
+        )
+        used = CounterMetricFamily(
+            "shockwave_tenant_gpu_seconds", "GPU-seconds that tenants held.", labels=["tenant"]
+        )
+        for one in self._door.tenants():
+            for kind in one.types:
+                held.add_metric([one.tenant, kind.gpu_type], kind.gpus_busy)
+            if not one.types:
+                held.add_metric([one.tenant, ""], one.gpus_busy)
+            if one.due_gpus is not None:
+                due.add_metric([one.tenant], one.due_gpus)
+            if one.carry_over_gpu_hours is not None:
+                carried.add_metric([one.tenant], 3600.0 * one.carry_over_gpu_hours)
+            used.add_metric([one.tenant], one.gpu_seconds)
+        yield from (held, due, carried, used)
+
     def _gpus(self) -> dict[str, int]:
         count = {"busy": 0, "others": 0, "idle": 0, "drained": 0, "down": 0}
         for node in self._door.nodes():

@@ -178,7 +178,7 @@ class _Day:
             if start < asked.end and stop > asked.begin
         ]
         held = np.array([(start, stop) for _, start, stop, _ in leases]).reshape(-1, 2)
-        gpus = np.array([life.gpus for life, *_ in leases], dtype=np.float64)
+        gpus = np.array([_held(life, slots) for life, _, _, slots in leases], dtype=np.float64)
         there = np.array(
             [
                 (max(life.submitted, asked.begin), min(life.ended or asked.end, asked.end))
@@ -190,8 +190,8 @@ class _Day:
         present = mean_in_bins(there[:, 0], there[:, 1], np.ones(len(there)), edges)
         used: dict[str, float] = {}
         own: dict[str, float] = {}
-        for life, start, stop, _ in leases:
-            seconds = (stop - start) * life.gpus
+        for (life, start, stop, _), number in zip(leases, gpus.tolist(), strict=True):
+            seconds = (stop - start) * number
             used[life.tenant] = used.get(life.tenant, 0.0) + seconds
             own[life.id] = own.get(life.id, 0.0) + seconds
         here.sort(key=lambda life: life.submitted)
@@ -278,6 +278,11 @@ def _fairness(
         if asked.begin <= finished < asked.end:
             known = {name: float(ftf[position]) for name, ftf in figures.items()}
             yield job, {name: round(value, 4) for name, value in known.items() if value == value}
+
+
+def _held(life: _Life, slots: dict[str, list[int]]) -> int:
+    """GPUs of a run; what the job requests where it is not known on which it was."""
+    return sum(map(len, slots.values())) or life.gpus
 
 
 def _rounded(values: Floats) -> list[float]:

@@ -7,7 +7,7 @@ import numpy as np
 from shockwave.model.view import Floats
 from shockwave.predict.base import Trajectories
 from shockwave.server.describe import DecisionInForce
-from shockwave.server.view_records import FutureRecord, FuturesRecord, SpeedAhead
+from shockwave.server.view_records import FutureRecord, FuturesRecord, PriceAhead, SpeedAhead
 
 MOST_JOBS = 300
 _SAMPLES = 40
@@ -36,7 +36,30 @@ def futures_of(
         for position in here[:MOST_JOBS]
         if np.isfinite(finishes[:, position]).all()
     ]
-    return FuturesRecord(now=origin_unix + view.now, jobs=jobs, left_out=len(here) - len(jobs))
+    now = origin_unix + view.now
+    prices = prices_ahead(now, starts[:, here], finishes[:, here], told.bid[here])
+    return FuturesRecord(now=now, jobs=jobs, left_out=len(here) - len(jobs), prices=prices)
+
+
+def prices_ahead(now: float, starts: Floats, finishes: Floats, bid: Floats) -> list[PriceAhead]:
+    """What the next GPU-round costs until nobody waits any more in nine of ten futures."""
+    known = np.isfinite(finishes).all(axis=0) & np.isfinite(bid)
+    starts, bid = starts[:, known], bid[known]
+    if not starts.size:
+        return []
+    end = float(np.quantile(starts.max(axis=1), _HIGH))
+    if end <= now:
+        return []
+    cheapest_first = np.argsort(bid, kind="stable")
+    # The dearest of those that wait: after sorting, the last one that has not started.
+    begun = np.maximum.accumulate(starts[:, cheapest_first][:, ::-1], axis=1)[:, ::-1]
+    prices = []
+    for time in np.linspace(now, end, _POINTS).tolist():
+        waiting = (begun > time).sum(axis=1)  # of the cheapest, so many up to the last that waits
+        dearest = np.concatenate([[0.0], bid[cheapest_first]])[waiting]
+        low, middle, high = np.quantile(dearest, (_LOW, 0.5, _HIGH)).tolist()
+        prices.append(PriceAhead(time=round(time, 1), low=low, middle=middle, high=high))
+    return prices
 
 
 def sampled(decision: DecisionInForce) -> Trajectories | None:

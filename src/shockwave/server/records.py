@@ -301,6 +301,18 @@ class PlanRecord(_Record):
     jobs: list[JobRecord]
 
 
+class TenantTypeRecord(_Record):
+    """What a tenant was promised of one type of GPU, and holds of it."""
+
+    gpu_type: str
+    gpus_busy: int
+    weight: float | None = None  # None: the tenant's own
+    guaranteed: int = 0
+    most: int | None = None
+    due_gpus: float | None = None  # now; None where GPUs of this type are not shared on their own
+    carry_over_gpu_hours: float | None = None
+
+
 class TenantRecord(_Record):
     tenant: str
     weight: float
@@ -313,6 +325,17 @@ class TenantRecord(_Record):
     most: int | None = None
     due_gpus: float | None = None  # now; None where nobody declared any tenants
     carry_over_gpu_hours: float | None = None
+    types: list[TenantTypeRecord] = []  # where there are several, or something was promised of one
+
+
+class TypeChanges(BaseModel):
+    """What an operator changes of a tenant's GPUs of one type; what is left out stays."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    weight: float | None = Field(None, gt=0, le=1e6)
+    guaranteed: int = Field(0, ge=0, le=1_000_000)
+    most: int | None = Field(None, ge=0, le=1_000_000)
 
 
 class TenantChanges(BaseModel):
@@ -326,6 +349,11 @@ class TenantChanges(BaseModel):
     carry_over_hours: float = Field(24.0, ge=0, le=1e6)
     half_life_hours: float = Field(168.0, gt=0, le=1e6)
     by_person: bool = False
+    types: dict[TypeName, TypeChanges | None] = Field(
+        default_factory=dict,
+        max_length=64,
+        description="By type of GPU; null takes back what was said of a type.",
+    )
 
 
 class Totals(_Record):

@@ -13,7 +13,6 @@ from shockwave.engine.state import SchedulerState
 from shockwave.executors.live import LiveExecutor
 from shockwave.model.errors import ExecutorError, JournalError, PolicyError
 from shockwave.model.events import RunStarted, SettingsChanged, TenantChanged
-from shockwave.model.tenants import Tenant
 from shockwave.model.view import View
 from shockwave.policies import registry as policies
 from shockwave.policies.base import Decision, Policy
@@ -198,7 +197,7 @@ class Recovery:
     def _declare_tenants(self, log: Log) -> None:
         """As the configuration has them, but for those that an operator has changed since."""
         for name, said in self._config.tenants.items():
-            tenant = Tenant(name, **said.model_dump(exclude={"users"}))
+            tenant = said.promised_to(name)
             accounts = log.state.accounts
             if accounts.tenants.get(name) != tenant and not accounts.said_by.get(name):
                 log.emit(TenantChanged(self._clock.now(), tenant))

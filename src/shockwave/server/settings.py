@@ -20,7 +20,6 @@ from pydantic import (
     Field,
     SecretStr,
     SerializeAsAny,
-    StringConstraints,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -28,7 +27,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from shockwave.engine.retry import Retries
-from shockwave.engine.state import Rounds
+from shockwave.engine.rounds import Rounds
 from shockwave.engine.watch import Silence
 from shockwave.executors.live import EXECUTORS
 from shockwave.executors.options import SiteOptions
@@ -41,6 +40,7 @@ from shockwave.predict.registry import PREDICTORS
 from shockwave.server.addresses import Target
 from shockwave.server.places import default_socket, default_state_dir
 from shockwave.server.slots import SlotsSetting, nodes_of, types_in
+from shockwave.server.tenant_settings import Names, TenantName, TenantSettings, listed
 from shockwave.server.tokens import hash_token
 
 ENVIRONMENT_PREFIX = "SHOCKWAVE_"
@@ -49,36 +49,7 @@ DATABASE_FILE = "shockwave.db"
 _SHORTEST_TOKEN = 16
 
 
-def _listed(value: object) -> object:
-    """A list may be written as one text, with commas, where there are no lists."""
-    if isinstance(value, str):
-        return tuple(filter(None, (item.strip() for item in value.split(","))))
-    return value
-
-
-Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
-Targets = Annotated[tuple[Target, ...], BeforeValidator(_listed)]
-TenantName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
-
-
-class TenantSettings(BaseModel):
-    """Who a tenant is, and what its jobs may weigh."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    users: Names = ()
-    weight: float = Field(1.0, gt=0, le=1e6)
-    guaranteed: int = Field(0, ge=0)
-    most: int | None = Field(None, ge=0)
-    carry_over_hours: float = Field(24.0, ge=0)
-    half_life_hours: float = Field(168.0, gt=0)
-    by_person: bool = False
-
-    @model_validator(mode="after")
-    def _sensible(self) -> Self:
-        if self.most is not None and self.most < self.guaranteed:
-            raise ValueError("most must not be below guaranteed")
-        return self
+Targets = Annotated[tuple[Target, ...], BeforeValidator(listed)]
 
 
 def _slots_of_this_machine(said: dict[str, Any]) -> int:
@@ -153,7 +124,8 @@ class ServeConfig(BaseModel):
     """Show nothing of others' jobs; otherwise everybody sees that they are there, and no more."""
     tenants: dict[TenantName, TenantSettings] = Field(default_factory=dict)
     """Tables ``[tenants.NAME]``: whose jobs are this tenant's (``users``, a list of users and
-    ``@groups``), and the ``weight`` that they may have. Who is in none is a tenant of their own."""
+    ``@groups``), the ``weight`` that they may have, and what they were promised; by type of GPU in
+    ``[tenants.NAME.types.A100]``. Who is in none is a tenant of their own."""
 
     policy: str = "shockwave"
     """Who decides: a policy by name, or a class as ``my_package:MyPolicy``."""

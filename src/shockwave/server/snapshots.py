@@ -21,7 +21,7 @@ from shockwave.protocol.files import atomic_bytes
 from shockwave.server.projection import Projection
 from shockwave.server.store import Store
 
-FORMAT = 1
+FORMAT = 2
 _KEPT = 3
 Snapshot = tuple[SchedulerState, Projection]
 logger = logging.getLogger(__name__)

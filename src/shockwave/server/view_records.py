@@ -65,11 +65,25 @@ class FutureRecord(_View):
     finishes: list[float]
 
 
+class PriceAhead(_View):
+    """The price of a GPU-round at a moment to come; four in five futures lie between the ends."""
+
+    time: float
+    low: float
+    middle: float
+    high: float
+
+
 class FuturesRecord(_View):
     """The sampled futures of the decision in force; no jobs where the policy samples none."""
 
     now: float | None
     jobs: list[FutureRecord]
+    prices: list[PriceAhead] = Field(
+        default=[],
+        description="The highest bid that is not served, with bids as they are now and without "
+        "jobs that are still to come.",
+    )
     left_out: int = Field(0, description="Jobs that start later than those that are listed.")
 
 

@@ -43,6 +43,9 @@ export function fromNow(unix, now = Date.now() / 1000) {
   return seconds > 0 ? `in ${duration(seconds)}` : `${duration(-seconds)} ago`;
 }
 
+/** Of a job that waits: what was expected to have begun by now begins soon. */
+export const startsIn = (unix, now = Date.now() / 1000) => (unix !== null && unix !== undefined && unix < now + 2 ? "soon" : fromNow(unix, now));
+
 export const count = (number) => (number ?? 0).toLocaleString("en-US");
 export const one = (number, what, many = `${what}s`) => `${count(number)} ${number === 1 ? what : many}`;
 

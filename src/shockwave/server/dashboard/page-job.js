@@ -3,7 +3,7 @@
 import { ask, follow, get } from "./api.js";
 import { canvas, keys, lasting, plot, pointed, roundTicks, timeTicks, width } from "./chart.js";
 import { h, same, say } from "./dom.js";
-import { count, duration, exactMoment, figure, fromNow, moment, one, percent, tickMoment } from "./format.js";
+import { count, duration, exactMoment, figure, moment, one, percent, startsIn, tickMoment } from "./format.js";
 import { DEFINITIONS, UNFAIR_ABOVE, button, facts, fairnessOf, heading, isOwn, jobName, progress, section, stateBadge, stateOf } from "./parts.js";
 import { present } from "./present.js";
 import { whatIf } from "./whatif.js";
@@ -112,7 +112,7 @@ function whySection(job) {
   if (job.started) pairs.push([moment(job.started), "first start"]);
   if (job.finished) pairs.push([moment(job.finished), job.state]);
   if (why.bid != null) pairs.push([figure(why.bid), "bids for a GPU-round"], [figure(why.price), "a GPU-round costs"], [count(why.ahead), "jobs bid more"]);
-  if (why.expected_start != null && job.state === "waiting") pairs.push([fromNow(why.expected_start), why.start_low != null ? `starts; ${moment(why.start_low)} to ${moment(why.start_high)} in 8 of 10` : "starts"]);
+  if (why.expected_start != null && job.state === "waiting") pairs.push([startsIn(why.expected_start), why.start_low != null ? `starts; ${moment(why.start_low)} to ${moment(why.start_high)} in 8 of 10` : "starts"]);
   if (why.ftf != null) pairs.push([fairnessOf(why.ftf), `FTF, ${why.ftf_definition}`]);
   return section("why", job.state === "running" ? "Why it runs" : job.state === "waiting" ? "Why it waits" : "How it ended", "",
     h("p", { class: "reason" }, why.reason), facts(pairs),

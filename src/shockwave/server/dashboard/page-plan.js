@@ -1,7 +1,7 @@
 // Who runs when in the sampled futures, and what a GPU-round costs over time.
 
 import { get } from "./api.js";
-import { canvas, keys, plot, pointed, timeTicks, width } from "./chart.js";
+import { canvas, keys, plot, pointed, roundTicks, timeTicks, width } from "./chart.js";
 import { h, s } from "./dom.js";
 import { count, duration, exactMoment, figure, fromNow, moment, one, tickMoment } from "./format.js";
 import { button, colours, facts, heading, jobName, section } from "./parts.js";
@@ -42,7 +42,7 @@ export function planPage(address, refresh) {
         ]),
         own.problem && h("p", { class: "problem" }, own.problem),
         own.futures && futuresSection(own.futures, most, address),
-        own.rounds.length > 0 && priceSection(own.rounds),
+        own.rounds.length > 0 && priceSection(own.rounds, own.futures?.prices ?? []),
         askWhatIf(),
         !own.futures && !own.problem && h("p", { class: "caption" }, "Asking …"),
       ];
@@ -108,12 +108,46 @@ function futuresSection(told, most, address) {
       shown.length < jobs.length && button("Show more", () => address.set({ rows: most + ROWS }))));
 }
 
-function priceSection(rounds) {
+function priceSection(rounds, ahead) {
   const priced = rounds.filter((round) => round.price !== null);
-  const points = priced.map((round) => [round.round, round.price]);
   return section("price", "Price of a GPU-round", "What a GPU-round cost in each decision: the highest bid that was not served, in seconds of completion time. 0 means that there were GPUs for everybody. Below, how busy each round found the cluster.",
-    points.length > 1 ? plot({ label: `price, now ${figure(points.at(-1)[1])}`, points, wide: width(), high: 190, text: figure, axis: "round" })
-      : h("p", null, "The policy in force has no prices, or there were not enough rounds yet."),
+    priced.length > 1 || ahead.length ? prices(priced, ahead) : h("p", null, "The policy in force has no prices, or there were not enough rounds yet."),
+    ahead.length > 0 && h("p", { class: "caption" }, "Right of the line is what is expected: the middle of the sampled futures, and within the band four in five of them, with bids as they are now and without jobs that are still to come."),
     rounds.length > 1 && plot({ label: "GPUs busy", points: rounds.map((round) => [round.round, round.gpus_busy]), colour: "p2", wide: width(), high: 130, text: figure, axis: "round" }),
     h("p", { class: "caption" }, `Rounds ${count(rounds[0].round)} to ${count(rounds.at(-1).round)}, ${exactMoment(rounds[0].time)} to ${exactMoment(rounds.at(-1).time)}.`));
+}
+
+/** Of the rounds that were, and of the time that is foreseen: past and future get half of the room each. */
+function prices(priced, ahead) {
+  const now = ahead[0]?.time ?? priced.at(-1).time;
+  const end = ahead.at(-1)?.time ?? now;
+  const past = priced.filter((round) => round.time <= now && (!ahead.length || round.time >= now - (end - now)));
+  const points = past.map((round) => [round.time, round.price]);
+  const begin = Math.min(points[0]?.[0] ?? now, now - 1);
+  const most = Math.max(...points.map((point) => point[1]), ...ahead.map((point) => point.high), 1e-9);
+  const wide = width();
+  const at = canvas({
+    wide, high: 210, left: 56,
+    x: { low: begin, high: Math.max(end, now), ticks: timeTicks(begin, Math.max(end, now), wide / 90), text: (unix) => tickMoment(unix, end - begin) },
+    y: { low: 0, high: most * 1.06, ticks: roundTicks(0, most, 4), text: figure },
+  });
+  if (ahead.length) {
+    const there = ahead.map((point) => `${at.x(point.time)},${at.y(point.high)}`);
+    const back = ahead.toReversed().map((point) => `${at.x(point.time)},${at.y(point.low)}`);
+    at.path("area p1", `M${[...there, ...back].join("L")}Z`);
+    at.line("line p1", ahead.map((point) => [point.time, point.middle]));
+    at.path("mark", `M${at.x(now)},${at.y(most * 1.06)}V${at.y(0)}`);
+  }
+  if (points.length) at.line("line p0", points);
+  const nearest = (list, unix, time) => list.reduce((best, each) => (Math.abs(time(each) - unix) < Math.abs(time(best) - unix) ? each : best));
+  const words = [points.length && `price now ${figure(points.at(-1)[1])}`, ahead.length && `expected ${figure(ahead[0].middle)}, and ${figure(ahead.at(-1).middle)} ${fromNow(end)}`].filter(Boolean).join("; ");
+  return [ahead.length > 0 && keys([["p0", "as it was"], ["p1", "expected"]]), at.svg(words, pointed(at, (unix) => {
+    if (unix > now && ahead.length) {
+      const point = nearest(ahead, unix, (each) => each.time);
+      return { title: moment(point.time), rows: [["p1", "expected", figure(point.middle)], ["", "four in five", `${figure(point.low)} to ${figure(point.high)}`]] };
+    }
+    if (!past.length) return null;
+    const round = nearest(past, unix, (each) => each.time);
+    return { title: `round ${count(round.round)}, ${moment(round.time)}`, rows: [["p0", "price", figure(round.price)]] };
+  }))];
 }

@@ -1,7 +1,7 @@
 // All jobs that are not over: sorted and filtered by what the address says.
 
 import { h, same } from "./dom.js";
-import { count, duration, fromNow, moment, one } from "./format.js";
+import { count, duration, fromNow, moment, one, startsIn } from "./format.js";
 import { button, fairnessOf, facts, heading, isOwn, jobLink, me, progress, stateBadge, stateOf } from "./parts.js";
 import { present } from "./present.js";
 
@@ -109,7 +109,7 @@ function filters(query, set, jobs) {
 function row(job, now) {
   const why = job.why;
   const start = job.state === "running" ? h("span", { class: "soft" }, `since ${moment(job.started)}`)
-    : h("span", { title: why.start_low != null ? `${moment(why.start_low)} to ${moment(why.start_high)} in 8 of 10 cases` : null }, fromNow(why.expected_start, now));
+    : h("span", { title: why.start_low != null ? `${moment(why.start_low)} to ${moment(why.start_high)} in 8 of 10 cases` : null }, startsIn(why.expected_start, now));
   return h("tr", { key: job.id, class: isOwn(job) && !me.operator ? "own" : null },
     h("th", { scope: "row", class: "c-job" }, jobLink(job), job.name && job.name !== job.id && h("small", null, job.id)),
     h("td", { class: "c-owner", "data-name": "owner" }, job.owner),

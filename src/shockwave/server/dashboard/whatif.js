@@ -29,9 +29,11 @@ export function whatIf(refresh, job) {
     const form = new FormData(event.target);
     const question = {};
     if (form.get("gpus")) question.more_gpus = Number(form.get("gpus"));
+    if (form.get("gpus") && form.get("type")) question.gpu_type = form.get("type");
     if (form.get("drain")) question.drain = [{ node: form.get("drain") }];
     if (form.get("policy").trim()) question.policy = form.get("policy").trim();
     if (form.get("tenant") && form.get("factor")) question.tenant_weights = { [form.get("tenant")]: Number(form.get("factor")) };
+    if (form.get("tenant") && form.get("most")) question.tenants = { [form.get("tenant")]: { most: Number(form.get("most")) } };
     Object.assign(own, { asking: true, problem: "" });
     refresh();
     try { own.told = await ask("POST", "/what-if", question); } catch (error) { own.problem = error.message; }
@@ -39,17 +41,22 @@ export function whatIf(refresh, job) {
     refresh();
   }
 
-  return () => answers && section("what-if", "What if …",
+  return () => {
+    const types = [...new Set(present.nodes.map((node) => node.gpu_type))].toSorted();
+    return answers && section("what-if", "What if …",
     "The present is rolled forward through sampled futures, as it is and with the change. Nothing is changed; an answer may take a minute.",
     h("form", { class: "filters", onsubmit: submit },
       h("label", { class: "field" }, h("span", null, "more GPUs"), h("input", { name: "gpus", type: "number", min: "1" })),
+      types.length > 1 && h("label", { class: "field" }, h("span", null, "of type"), h("select", { name: "type" }, h("option", { value: "" }, "–"), types.map((name) => h("option", { value: name }, name)))),
       h("label", { class: "field" }, h("span", null, "without node"), h("select", { name: "drain" }, h("option", { value: "" }, "–"), present.nodes.map((node) => h("option", { value: node.id }, node.id)))),
       h("label", { class: "field" }, h("span", null, "with policy"), h("input", { name: "policy", type: "text", placeholder: "fifo" })),
       h("label", { class: "field" }, h("span", null, "tenant"), h("select", { name: "tenant" }, h("option", { value: "" }, "–"), [...new Set([...present.jobs.values()].map((each) => each.tenant))].toSorted().map((name) => h("option", { value: name }, name)))),
       h("label", { class: "field" }, h("span", null, "weighs times"), h("input", { name: "factor", type: "number", step: "any", min: "0.01", placeholder: "2" })),
+      h("label", { class: "field" }, h("span", null, "holds at most"), h("input", { name: "most", type: "number", min: "0", placeholder: "GPUs" })),
       h("button", { class: "button primary", type: "submit", disabled: own.asking }, own.asking ? "Rolling forward …" : "Ask")),
     own.problem && h("p", { class: "problem", role: "alert" }, own.problem),
     own.told && answer(own.told, job));
+  };
 }
 
 function answer(told, job) {
