@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shockwave.engine.journal import read_journal
-from shockwave.model.errors import InputError
+from shockwave.model.errors import InputError, JournalError
 from shockwave.model.events import Event
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def events_of(run: str, state_dir: Path | None = None) -> Iterator[Event]:
                 source=run,
                 hint="Name a JSON Lines file, a state directory or a database URL",
             )
-        return read_journal(path)
+        return _written(path)
     return _stored(run, state_dir)
 
 
@@ -61,6 +61,15 @@ def open_store(run: str, state_dir: Path | None = None) -> Store:
         )
     url = f"sqlite:///{path.absolute()}"
     return Store(url, Archive(path.parent / "archive"), only_read=True)
+
+
+def _written(path: Path) -> Iterator[Event]:
+    try:
+        yield from read_journal(path)
+    except JournalError as error:
+        raise InputError(
+            str(error), hint="Name a journal, as `shockwave simulate --journal` writes it"
+        ) from error
 
 
 def _stored(run: str, state_dir: Path | None) -> Iterator[Event]:

@@ -28,6 +28,7 @@ from shockwave.policies import registry as policies
 from shockwave.protocol.files import atomic_writer
 from shockwave.traces import load
 from shockwave.traces.families import FAMILIES, REPORT_SEEDS, Workload
+from shockwave.traces.formats import find_format
 from shockwave.version import __version__
 
 # Workloads where jobs have a choice of GPUs: a recipe, and its cluster.
@@ -109,6 +110,8 @@ def leaderboard(
         )
         for name in names:
             policies.create(name)  # a wrong name is an error before anything runs
+        if cache.exists() and not cache.is_dir():
+            raise InputError("is not a folder", place="--cache", value=str(cache))
         tasks = _tasks(suite, names, trace or [])
         results = _results(tasks, Cache(cache), workers or os.cpu_count() or 1)
         runs = [
@@ -143,6 +146,7 @@ def _tasks(suite: str, names: Sequence[str], traces: Sequence[str]) -> list[Task
             raise InputError("must be FILE@GPUS", place="--trace", value=text)
         if not Path(path).exists():
             raise InputError("no such file", place="--trace", value=path)
+        find_format(Path(path))  # what nobody can read is an error before anything runs
         family = f"{Path(path).name}, {gpus} GPUs"
         tasks += [Task(family, 0, name, path, int(gpus)) for name in names]
     return tasks

@@ -30,6 +30,7 @@ from shockwave.model.errors import InputError
 from shockwave.model.files import check_writable
 from shockwave.model.job import TraceJob
 from shockwave.model.speeds import Speeds
+from shockwave.policies.registry import POLICIES
 from shockwave.protocol.files import atomic_writer
 from shockwave.traces import load, write
 from shockwave.traces.nsdi23 import WORKLOADS, jobs_of
@@ -83,6 +84,7 @@ def nsdi23(
         if gpus not in WORKLOADS:
             expected = f"must be one of {', '.join(map(str, WORKLOADS))}"
             raise InputError(expected, place="--gpus", value=gpus)
+        _check(policy)
         workload = WORKLOADS[gpus]
         jobs = jobs_of(source, workload)
         published = nsdi23_results(source, workload.trace)
@@ -123,7 +125,7 @@ def sia(
     """Sia (SOSP '23): its Philly workloads on 64 GPUs, elastic; rounds of 60 s, of others 360 s."""
     with one_line_errors():
         simulator = source / "sia-simulator"
-        paths = sorted((simulator / "workloads" / "philly").glob("workload-*.csv"))[:workloads]
+        paths = sorted((simulator / "workloads" / "philly").glob("workload-*.csv"))
         if not paths or not (simulator / "traces").is_dir():
             raise InputError(
                 "is no clone of Sia's repository",
@@ -131,6 +133,12 @@ def sia(
                 place="sia-simulator/workloads/philly",
                 hint="git clone https://github.com/siasosp23/artifacts",
             )
+        if workloads is not None and workloads > len(paths):
+            raise InputError(
+                f"there are {len(paths)} workloads", place="--workloads", value=workloads
+            )
+        paths = paths[:workloads]
+        _check(policy)
         cluster = Cluster.parse(_SIA_TYPES if types else _SIA_EQUAL)
         traces = {
             f"sia-{path.stem}": [
@@ -160,6 +168,12 @@ def sia(
             "that was tuned for this cluster beforehand. Gavel is the policy 'mst' in the paper."
         )
         _write(json_path, ours, published)
+
+
+def _check(policies: Sequence[str] | None) -> None:
+    """Before anything is converted, which takes a while. Raises :class:`InputError`."""
+    for name in policies or ():
+        POLICIES.load(name)
 
 
 def _on_types_of(cluster: Cluster, job: TraceJob) -> TraceJob:

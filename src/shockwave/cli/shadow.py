@@ -25,6 +25,7 @@ from shockwave.measure.shadow_rounds import ShadowRounds
 from shockwave.measure.weekly_page import HEAD_OF_SHADOW, shadow_rows
 from shockwave.model.errors import ExecutorError, InputError
 from shockwave.model.words import count_of
+from shockwave.policies.registry import POLICIES
 from shockwave.protocol.files import atomic_bytes
 
 SEEN = "seen.json"  # jobs by number, as Slurm last told of them
@@ -86,6 +87,15 @@ def watch_and_report(
         raise InputError("only slurm can be watched", place="CLUSTER", value=cluster)
     rounds = Rounds(round_seconds, min(restart_seconds, 0.9 * round_seconds))
     chosen = tuple(policy or ("shockwave",))
+    for name in chosen:
+        POLICIES.load(name)  # a wrong name is an error before anything is watched
+    if only_report and not (state_dir / SEEN).is_file():
+        raise InputError(
+            "nothing was seen there yet",
+            place="--state-dir",
+            value=str(state_dir),
+            hint="Without --report it watches; or name the folder where it did",
+        )
     watch = SlurmWatch()
     seen = read_seen(state_dir)
     if not only_report:
@@ -138,7 +148,12 @@ def read_seen(state_dir: Path) -> dict[str, SeenJob]:
     path = state_dir / SEEN
     if not path.exists():
         return {}
-    return {row["number"]: SeenJob(**row) for row in json.loads(path.read_text("utf-8"))}
+    try:
+        return {row["number"]: SeenJob(**row) for row in json.loads(path.read_text("utf-8"))}
+    except (ValueError, TypeError, KeyError) as error:
+        raise InputError(
+            f"is not what a shadow has seen: {error}", source=str(path), hint="Move it away"
+        ) from error
 
 
 def _write_seen(state_dir: Path, seen: dict[str, SeenJob]) -> None:

@@ -229,12 +229,13 @@ def submit(
             "after_any": after_any,
         }
         found = documents(context, job_file, flags | sections, "submit")
-        client = Client(url, token)
         if dry_run:
             from shockwave.cli.what_if import ask_and_tell, submissions
 
-            ask_and_tell(client, {"submit": submissions(found)}, as_json)
+            question = {"submit": submissions(found)}
+            ask_and_tell(Client(url, token), question, as_json)
             return
+        client = Client(url, token)
         tell_whom_jobs_run_as(client)
         if len(found) > 1 or found[0].matrix is not None:
             from shockwave.cli.batches import submit_documents, tell

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +12,8 @@ from rich.table import Table
 from shockwave.cli.client import DEFAULT_URL, Client, JsonOption, TokenOption, UrlOption, print_json
 from shockwave.cli.console import console, one_line_errors
 from shockwave.model.errors import InputError
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def tenants(
@@ -31,6 +34,8 @@ def tenants(
     by_person; for one type of GPU, as in A100.most=4, weight, guaranteed and most.
     """
     with one_line_errors():
+        if tenant is not None and not _NAME.fullmatch(tenant):
+            raise InputError("is no name of a tenant", place="TENANT", value=tenant)
         client = Client(url, token)
         found = (
             client.get("tenants")
@@ -54,7 +59,9 @@ def tenant_fields(changes: list[str]) -> dict[str, Any]:
         into = fields.setdefault("types", {}).setdefault(kind, {}) if kind else fields
         into[of_type.replace("-", "_")] = None if value == "none" else value
     if not fields:
-        raise InputError("nothing to change", place="tenants", hint="Say FIELD=VALUE")
+        raise InputError(
+            "nothing to change", place="tenants", hint="Say FIELD=VALUE, such as weight=2 most=16"
+        )
     return fields
 
 

@@ -22,7 +22,7 @@ from shockwave.traces import TraceDescription, describe, load, native, write
 from shockwave.traces.base import Rejects
 from shockwave.traces.convert import Conversion, Selection
 from shockwave.traces.formats import FORMATS, find_format
-from shockwave.traces.recipe import PREFIX, parse_recipe
+from shockwave.traces.recipe import PREFIX, is_recipe, parse_recipe
 from shockwave.traces.synthesis import Synthesiser
 
 app = typer.Typer(help="Make workloads, convert them and look at them.", no_args_is_help=True)
@@ -118,6 +118,12 @@ def convert(
         selection = Selection(
             jobs, from_time, to_time, scale_arrivals, gpus_max, sample, seed if sample < 1 else 0
         )
+        if is_recipe(str(source)):
+            raise InputError(
+                "is a recipe and no file",
+                source=str(source),
+                hint="`shockwave trace generate OUT.jsonl -s jobs=120` writes such a workload",
+            )
         entry = find_format(source, format, profiles)
         bar = stack.enter_context(progress_bar("rows"))
         task = bar.add_task(f"{entry.name}: looking", total=None)

@@ -34,6 +34,15 @@ if TYPE_CHECKING:
 _PATIENCE_SECONDS = 3600.0  # the scheduler has limits of its own
 _SHOWN_JOBS = 20
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_FLAGS = {
+    "more_gpus": "--more-gpus",
+    "gpu_type": "--more-type",
+    "gpus_per_node": "--gpus-per-node",
+    "drain": "--drain",
+    "policy": "--policy",
+    "tenant_weights": "--tenant-weight",
+    "tenants": "--promise",
+}
 _NAMES = {
     "makespan_seconds": "until all have finished",
     "mean_jct_seconds": "mean JCT",
@@ -152,8 +161,10 @@ def ask_and_tell(client: Client, question: Mapping[str, Any], as_json: bool) -> 
 
 def _ask_journal(run: str, question: Mapping[str, Any], seconds: float) -> dict[str, Any]:
     """Answers from what a run left behind; times count from its last event."""
+    from pydantic import ValidationError
+
     from shockwave.cli.journals import events_of
-    from shockwave.measure.whatif import Limits, ask
+    from shockwave.measure.whatif import Limits, TooSlowError, ask
     from shockwave.measure.whatif.changes import specs as active_specs
     from shockwave.measure.whatif.memory import recall
     from shockwave.server.submissions import spec_of
@@ -164,7 +175,13 @@ def _ask_journal(run: str, question: Mapping[str, Any], seconds: float) -> dict[
         record_of,
     )
 
-    asked = WhatIfQuestion.model_validate(dict(question))
+    try:
+        asked = WhatIfQuestion.model_validate(dict(question))
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        field, *rest = map(str, wrong["loc"])
+        place = ".".join((_FLAGS.get(field, field), *(part for part in rest if part != "[key]")))
+        raise InputError(wrong["msg"], place=place, value=wrong["input"]) from None
     past = recall(events_of(run), () if asked.policy is None else (asked.policy,))
     state = past.state
     specs = [
@@ -173,14 +190,19 @@ def _ask_journal(run: str, question: Mapping[str, Any], seconds: float) -> dict[
     ]
     origin_unix = 0.0 if state.run is None else state.run.started_unix or 0.0
     with console.status("rolling futures forward"):
-        answer = ask(
-            state,
-            changes_of(asked, specs, state, origin_unix),
-            limits=Limits(asked.samples, seconds),
-            policies=past.policies,
-            learner=past.learner,
-            seed=asked.seed,
-        )
+        try:
+            answer = ask(
+                state,
+                changes_of(asked, specs, state, origin_unix),
+                limits=Limits(asked.samples, seconds),
+                policies=past.policies,
+                learner=past.learner,
+                seed=asked.seed,
+            )
+        except TooSlowError as error:
+            raise InputError(
+                str(error), place="--seconds", value=seconds, hint="Allow more"
+            ) from None
     known = {spec.id: spec for spec in (*active_specs(state), *specs)}
     return record_of(answer, known, origin_unix).model_dump(mode="json")
 
@@ -189,7 +211,12 @@ def _drain(text: str, now_unix: float) -> dict[str, Any]:
     node, _, when = text.partition("@")
     if not node:
         raise InputError("expected NODE or NODE@TIME", place="--drain", value=text)
-    return {"node": node, "at": moment_to_come(when, now_unix) if when else None}
+    at = moment_to_come(when, now_unix) if when else None
+    if at is not None and at < now_unix:
+        raise InputError(
+            "lies in the past", place="--drain", value=text, hint="Without @TIME it is now"
+        )
+    return {"node": node, "at": at}
 
 
 def moment_to_come(text: str, now_unix: float) -> float:
@@ -217,9 +244,11 @@ def moment_to_come(text: str, now_unix: float) -> float:
 def _factor(text: str) -> tuple[str, float]:
     tenant, _, factor = text.partition("=")
     try:
-        return tenant, float(factor)
+        if tenant:
+            return tenant, float(factor)
     except ValueError:
-        raise InputError("expected TENANT=FACTOR", place="--tenant-weight", value=text) from None
+        pass
+    raise InputError("expected TENANT=FACTOR", place="--tenant-weight", value=text)
 
 
 def _promise(text: str) -> tuple[str, dict[str, Any]]:

@@ -132,6 +132,9 @@ _NAMES = {
 }
 
 
+_WITHOUT_VALUE = ("json_invalid", "missing")  # what was given there says nothing
+
+
 class UnexpectedErrors:
     """The outermost layer: an error nobody expected is logged whole and told as a bare 500."""
 
@@ -170,13 +173,18 @@ def _http_error(request: Request, error: Exception) -> Response:
 def _validation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     errors = [_field_problem(item) for item in error.errors()]
-    first = f"{errors[0].field}: {errors[0].message}" if errors else "The request is not valid."
+    first = "The request is not valid."
+    if errors:
+        got = "" if error.errors()[0]["type"] in _WITHOUT_VALUE else f" (got {errors[0].value})"
+        first = f"{errors[0].field}: {errors[0].message}{got}"
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     return ProblemResponse(request.scope, 422, "invalid", first + more, errors=errors[:100])
 
 
 def _field_problem(item: Mapping[str, Any]) -> FieldProblem:
     message = str(item["msg"]).removeprefix("Value error, ")
+    if item["type"] == "extra_forbidden":
+        message = "there is no such field"
     reason = item.get("ctx", {}).get("error") if item["type"] == "json_invalid" else None
     return FieldProblem(
         field=".".join(str(part) for part in item["loc"]),

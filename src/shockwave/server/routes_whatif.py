@@ -29,6 +29,9 @@ def ask_what_if(request: Request, door: Scheduler, who: Who, question: WhatIfQue
     if whatifs is None:
         raise ProblemError(404, "no-what-if", "This scheduler answers no what-if.")
     someone = who.someone()
+    if question.policy is not None and ":" in question.policy and not someone.operator:
+        # A module that anybody names would be imported with the rights of the scheduler.
+        raise ProblemError(403, "forbidden", "Only operators may name a class; name a policy.")
     admitted = [who.people.admitted(submission, someone) for submission in question.submit]
     specs = door.would_be(admitted, who.people.owner(someone)) if admitted else []
     try:

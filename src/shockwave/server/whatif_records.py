@@ -23,6 +23,7 @@ from shockwave.model.errors import InputError
 from shockwave.model.event_records import spec_of_record
 from shockwave.model.job import JobSpec
 from shockwave.model.tenants import Tenant
+from shockwave.policies.registry import POLICIES
 from shockwave.server.records import Submission, TenantChanges
 from shockwave.server.tenancy import changed
 
@@ -33,7 +34,7 @@ ASSUMPTIONS = (
     "jobs keep coming at the latest rate, for a time drawn in proportion to how long they have",
     "nothing fails: no crash, no lost node, nobody cancels or changes a job",
     "what others hold of the nodes they keep; which nodes a job may use is not looked at",
-    "from the 48th decision on rounds are longer and longer, so far times are less exact",
+    "far ahead, and sooner the more jobs there are, rounds are longer, so far times are less exact",
 )
 _Name = Annotated[str, StringConstraints(min_length=1, max_length=128)]
 
@@ -65,7 +66,7 @@ class WhatIfQuestion(_Model):
     """On nodes of this size; as large as the largest that is there if it is left out."""
     drain: list[WhatIfDrain] = Field(default_factory=list, max_length=1000)
     """Nodes that would be drained; their jobs go on elsewhere."""
-    policy: _Name | None = None
+    policy: _Name | None = Field(None, examples=[*POLICIES.built_in])
     """Another policy, by name, from now on."""
     tenant_weights: dict[_Name, Annotated[float, Field(gt=0, le=1e6)]] = Field(
         default_factory=dict, max_length=1000
@@ -143,20 +144,33 @@ class WhatIfRecord(_Model):
     assumptions: list[str]
 
 
-def changes_of(
-    question: WhatIfQuestion, specs: list[JobSpec], state: SchedulerState, origin_unix: float
-) -> list[Change]:
-    """What is asked of this state, in the terms of the simulator; ``specs`` are of ``submit``."""
-    changes: list[Change] = []
-    tenants = state.accounts.tenants
-    if question.more_gpus is not None:
-        changes.append(MoreGpus(question.more_gpus, question.gpus_per_node, question.gpu_type))
+def check_question(question: WhatIfQuestion) -> None:
+    """Raises :class:`InputError` for what is wrong whatever the state is."""
     for place, given in (
         ("gpus_per_node", question.gpus_per_node),
         ("gpu_type", question.gpu_type),
     ):
         if given is not None and question.more_gpus is None:
-            raise InputError("is of no use without more_gpus", place=place)
+            raise InputError("is of no use without more_gpus", place=place, value=given)
+    if not question.model_dump(exclude_defaults=True, exclude={"samples", "seed"}):
+        raise InputError(
+            "nothing would be different",
+            hint="Name a job to submit, GPUs, a node to drain, a policy, or a tenant's weight or"
+            " promises",
+        )
+    if question.policy is not None:
+        POLICIES.provider(question.policy)
+
+
+def changes_of(
+    question: WhatIfQuestion, specs: list[JobSpec], state: SchedulerState, origin_unix: float
+) -> list[Change]:
+    """What is asked of this state, in the terms of the simulator; ``specs`` are of ``submit``."""
+    check_question(question)
+    changes: list[Change] = []
+    tenants = state.accounts.tenants
+    if question.more_gpus is not None:
+        changes.append(MoreGpus(question.more_gpus, question.gpus_per_node, question.gpu_type))
     if question.policy is not None:
         changes.append(OtherPolicy(question.policy))
     changes += [

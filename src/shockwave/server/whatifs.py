@@ -14,9 +14,10 @@ from pydantic import ValidationError
 from shockwave.model.errors import InputError, ShockwaveError
 from shockwave.model.event_records import plain
 from shockwave.model.job import JobSpec
+from shockwave.model.words import count_of
 from shockwave.server.settings import ServeConfig
-from shockwave.server.whatif_process import Outcome, Task
-from shockwave.server.whatif_records import WhatIfQuestion, WhatIfRecord
+from shockwave.server.whatif_process import PATIENCE, Outcome, Task
+from shockwave.server.whatif_records import WhatIfQuestion, WhatIfRecord, check_question
 
 _STARTING_SECONDS = 60.0  # for Python and the journal, on top of what the futures may take
 _OTHERS_WORDS = 2000  # characters of what a process that failed said
@@ -58,6 +59,7 @@ class WhatIfs:
 
         Raises :class:`InputError`, :class:`TooManyAtOnce` or :class:`NoAnswer`.
         """
+        check_question(question)  # what is wrong with any state is said at once
         task = Task(
             state_dir=self._state_dir,
             database=self._database,
@@ -76,7 +78,8 @@ class WhatIfs:
     def _place(self) -> Iterator[None]:
         if self._at_once < 1 or not self._free.acquire(blocking=False):
             raise TooManyAtOnce(
-                f"{self._at_once} questions are answered at a time. Ask again in a minute"
+                f"{count_of(self._at_once, 'what-if')} at a time, and there are as many. "
+                "Ask again in a minute"
             )
         try:
             yield
@@ -85,7 +88,7 @@ class WhatIfs:
 
     def _run(self, task: Task) -> Outcome:
         command = [sys.executable, "-m", "shockwave.server.whatif_process"]
-        limit = task.seconds + _STARTING_SECONDS
+        limit = PATIENCE * (task.seconds + _STARTING_SECONDS)
         try:
             done = subprocess.run(
                 command, input=task.model_dump_json().encode(), capture_output=True, timeout=limit

@@ -88,8 +88,8 @@ def ask(
         after.append(pair[1])
     if len(before) < min(FEWEST_SAMPLES, limits.samples):
         raise TooSlowError(
-            f"in {limits.seconds:g} s only {len(before)} of {limits.samples} futures could be "
-            "rolled forward. Allow more seconds"
+            f"in {limits.seconds:g} s of computing only {len(before)} of {limits.samples} futures "
+            f"could be rolled forward, and {FEWEST_SAMPLES} are needed"
         )
     arrivals = dict.fromkeys(present.watched, now)
     table = state.table

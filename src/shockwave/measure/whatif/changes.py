@@ -82,7 +82,8 @@ def check(changes: Sequence[Change], state: SchedulerState) -> None:
     if not changes:
         raise InputError(
             "nothing would be different",
-            hint="Name a job to submit, GPUs, a node to drain, a policy or a weight",
+            hint="Name a job to submit, GPUs, a node to drain, a policy, or a tenant's weight or"
+            " promises",
         )
     there = state.placer.gpus + sum(c.gpus for c in changes if isinstance(c, MoreGpus))
     for change in changes:
@@ -126,11 +127,24 @@ def check(changes: Sequence[Change], state: SchedulerState) -> None:
                     raise InputError("this tenant has no jobs now", place="tenant", value=tenant)
             case TenantTerms(promised):
                 check_tenant(promised)
+                if promised.name not in _tenants(changes, state):
+                    raise InputError(
+                        "no such tenant is declared or has jobs",
+                        place="tenant",
+                        value=promised.name,
+                        hint="`shockwave tenants` shows those that there are",
+                    )
 
 
 def specs(state: SchedulerState) -> list[JobSpec]:
     """Of the active jobs, in order of submission."""
     return [state.table.spec(handle) for handle in state.table.active.tolist()]
+
+
+def _tenants(changes: Sequence[Change], state: SchedulerState) -> set[str]:
+    """Those that a change of what they are promised can do something for."""
+    extra = (change.spec for change in changes if isinstance(change, ExtraJob))
+    return {*state.accounts.tenants, *(spec.tenant for spec in (*specs(state), *extra))}
 
 
 def events_now(changes: Sequence[Change], state: SchedulerState, now: float) -> Iterator[Event]:

@@ -18,11 +18,11 @@ export function timeTicks(low, high, most) {
   return ticks;
 }
 
-/** A few round numbers from `low` to `high`. */
-export function roundTicks(low, high, most = 4) {
+/** A few round numbers from `low` to `high`, `least` apart or more. */
+export function roundTicks(low, high, most = 4, least = 0) {
   const span = Math.max(high - low, 1e-9);
   const power = 10 ** Math.floor(Math.log10(span / most));
-  const step = power * ([1, 2, 5].find((lead) => span / (power * lead) <= most) ?? 10);
+  const step = Math.max(power * ([1, 2, 5].find((lead) => span / (power * lead) <= most) ?? 10), least);
   const ticks = [];
   for (let at = Math.ceil(low / step - 1e-6); at * step <= high + step * 1e-6; at++) ticks.push(Number((at * step).toPrecision(9)));
   return ticks;
@@ -171,7 +171,7 @@ export function distribution({ label, lines, low, high, mark, axis, wide = width
   })));
 }
 
-/** A line of values over epochs or whatever else `x` is: points are [x, y]. */
+/** A line of values over epochs or whatever else `x` counts: points are [x, y]. */
 export function plot({ label, points, colour = "p0", wide, high = 150, text, axis = "" }) {
   const xs = points.map((point) => point[0]);
   const ys = points.map((point) => point[1]);
@@ -179,7 +179,7 @@ export function plot({ label, points, colour = "p0", wide, high = 150, text, axi
   const room = (top - low) * 0.06 || Math.abs(top) * 0.1 || 1;
   const at = canvas({
     wide, high, left: 56,
-    x: { low: xs[0], high: xs.at(-1) > xs[0] ? xs.at(-1) : xs[0] + 1, ticks: roundTicks(xs[0], xs.at(-1), wide / 80), label: axis },
+    x: { low: xs[0], high: xs.at(-1) > xs[0] ? xs.at(-1) : xs[0] + 1, ticks: roundTicks(xs[0], xs.at(-1), wide / 80, 1), label: axis },
     y: { low: low - room, high: top + room, ticks: roundTicks(low - room, top + room, 3), text },
   });
   at.line(`line ${colour}`, points);

@@ -3,11 +3,10 @@
 import { canvas, distribution, keys, roundTicks, width } from "./chart.js";
 import { h } from "./dom.js";
 import { count, figure, one, percent } from "./format.js";
-import { DEFINITIONS, UNFAIR_ABOVE, day, fairnessOf, gpuTime, heading, jobLink, section, source, waitingFor } from "./parts.js";
+import { DEFINITIONS, UNFAIR_ABOVE, day, fairnessOf, gpuTime, heading, jobLink, section, tenantsNow, waitingFor } from "./parts.js";
 import { present } from "./present.js";
 
 const FORECAST = "forecast";
-const tenantsNow = source("/tenants", 10);
 
 export function fairnessPage(address, refresh) {
   return {

@@ -167,7 +167,7 @@ function storySection(job, story) {
   return section("story", "Its story", "Bars are times in which it held its GPUs, the line between them is waiting; a mark at the end of a bar says how it lost them.",
     facts([
       [duration(ran), rounds ? `ran, ${count(Math.round(ran / rounds))} rounds` : "ran"], [duration(waited), rounds ? `waited, ${count(Math.round(waited / rounds))} rounds` : "waited"],
-      [percent(ran / Math.max(end - job.submitted, 1)), "of its time it ran"], [count(job.starts), job.starts === 1 ? "start" : "starts"], [count(job.preemptions), "stopped for others"], [count(job.crashes), "crashes"],
+      [percent(ran / Math.max(end - job.submitted, 1)), "of its time it ran"], [count(job.starts), job.starts === 1 ? "start" : "starts"], [count(job.preemptions), "stopped or moved"], [count(job.crashes), "crashes"],
     ]),
     keys([["p0", "runs"], ...ends.map((how) => [ENDS[how]?.[0] ?? "p6", ENDS[how]?.[1] ?? how])]),
     at.svg(`It ran ${duration(ran)} in ${one(story.runs.length, "run")} and waited ${duration(waited)}`, handlers),
@@ -187,7 +187,7 @@ function speedSection(story) {
   const usual = speeds.map((each) => each.seconds).toSorted((a, b) => a - b)[Math.floor(speeds.length * 0.98)] ?? slow;
   const high = Math.max(usual * 1.25, ...ahead.map((each) => each.high * 1.1), 1e-6);
   const wide = width();
-  const at = canvas({ wide, high: 220, left: 58, x: { low: 0, high: last, ticks: roundTicks(0, last, wide / 90), label: "epoch" }, y: { low: 0, high, ticks: roundTicks(0, high, 4), text: (value) => duration(value) } });
+  const at = canvas({ wide, high: 220, left: 58, x: { low: 0, high: last, ticks: roundTicks(0, last, wide / 90, 1), label: "epoch" }, y: { low: 0, high, ticks: roundTicks(0, high, 4), text: (value) => duration(value) } });
   if (ahead.length) {
     const [up, down] = [ahead.map((each) => `${at.x(each.epoch)},${at.y(each.high)}`), ahead.toReversed().map((each) => `${at.x(each.epoch)},${at.y(each.low)}`)];
     at.path("area p1", `M${up.join("L")}L${down.join("L")}Z`);

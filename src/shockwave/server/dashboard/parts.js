@@ -82,5 +82,7 @@ export function day(name) {
   return sources.get(name);
 }
 
+export const tenantsNow = source("/tenants", 10);
+
 export const gpuTime = (seconds) => `${figure(seconds / 3600)} GPU-h`;
 export const wait = (job, now) => duration((job.started ?? now) - job.submitted);
