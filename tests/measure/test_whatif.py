@@ -264,6 +264,7 @@ def test_an_elastic_job_may_be_asked_about_and_needs_a_type_that_is_there() -> N
         (TenantWeight("nobody", 2.0), "tenant"),
         (TenantWeight("a", 0.0), "weight"),
         (TenantTerms(Tenant("a", weight=0.0)), "tenant a, weight"),
+        (TenantTerms(Tenant("nobody", weight=2.0)), "tenant"),
         (ExtraJob(replace(EXTRA, gpus=9)), "gpus"),
     ],
 )

@@ -70,8 +70,11 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextmanager
-def signed_in(chromium: Browser, link: str, **options: Any) -> Iterator[Page]:
-    """Somebody's browser; fails afterwards if anything went wrong in it."""
+def signed_in(chromium: Browser, link: str, refusals: int = 0, **options: Any) -> Iterator[Page]:
+    """Somebody's browser; fails afterwards if anything went wrong in it.
+
+    ``refusals`` is how often the scheduler is given input that it refuses.
+    """
     context = chromium.new_context(**options)
     context.set_default_timeout(PATIENCE_MILLISECONDS)
     page = context.new_page()
@@ -83,7 +86,9 @@ def signed_in(chromium: Browser, link: str, **options: Any) -> Iterator[Page]:
     page.wait_for_selector("h1:has-text('Cluster')")
     yield page
     context.close()
-    assert trouble == []
+    refused = [text for text in trouble if "status of 422" in text]
+    assert len(refused) == refusals
+    assert [text for text in trouble if text not in refused] == []
 
 
 def follow(page: Page, path: str) -> None:
@@ -150,6 +155,16 @@ def test_an_owner_sees_the_story_of_their_job_and_takes_it_back(
         assert page.locator("a:has-text('alices-next')").count() == 0
         page.click("button:has-text('Sign out')")
         page.wait_for_selector("h1:has-text('Sign in')")
+        # A link that is pasted into the page that is open there; only its hash is new.
+        again = alice.ask(serve.url, lambda c: c.post("links"))["url"]
+        page.goto(again.replace("/#", "/queue?sort=gpus#"))
+        page.wait_for_selector("h1:has-text('Queue')")
+        page.click("button:has-text('Sign out')")
+        page.wait_for_selector("h1:has-text('Sign in')")
+        again = alice.ask(serve.url, lambda c: c.post("links"))["url"]
+        page.evaluate("hash => { location.hash = hash; }", again.partition("#")[2])
+        page.wait_for_selector("h1:has-text('Cluster')")
+        assert "code=" not in page.url
 
 
 def test_a_colleague_sees_that_it_is_there_and_nothing_else(
@@ -205,3 +220,76 @@ def test_an_operator_sees_all_and_drains_a_node(
         assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
         page.keyboard.press("Enter")
         assert page.evaluate("document.activeElement.id") == "content"
+
+
+TENANTS = """
+[tenants.vision]
+users = ["{alice}"]
+weight = 2
+most = 3
+[tenants.idle-team]
+users = ["nobody"]
+"""
+
+
+def test_what_if_is_asked_by_keyboard_on_a_phone(
+    users: list[User], chromium: Browser, alice: User
+) -> None:
+    """What is missing is said at once; types, elastic jobs and declared tenants are understood."""
+    flags = ("--slots", "A100:2,T4:2", "--gpus-per-node", "1", "--what-if-seconds", "1800")
+    with serving(*flags, config=TENANTS.format(alice=alice.name)) as serve:
+        known: dict[str, Any] = {"epochs": 500, "epoch_seconds": {1: 1.0}}
+        elastic = shell(TRAIN, name="elastic", gpus={"min": 1, "max": 2}, **known)
+        running = alice.ask(serve.url, lambda c: submit(c, elastic))
+        until(serve.url, running, "running")
+        Client(serve.url).post("links")
+        link = alice.ask(serve.url, lambda c: c.post("links"))["url"]
+        phone = {"width": 390, "height": 800}
+        with signed_in(
+            chromium, link, refusals=1, viewport=phone, color_scheme="dark", has_touch=True
+        ) as page:
+            asked: list[str] = []
+            page.on("request", lambda sent: asked.append(sent.url) if sent.post_data else None)
+            follow(page, "/plan")
+            page.wait_for_selector("#what-if select[name=tenant] option[value=idle-team]")
+            problem = page.locator("#what-if .problem")
+
+            def enter(**fields: str) -> None:
+                page.locator("#what-if form").evaluate("form => form.reset()")
+                for name, value in fields.items():
+                    field = page.locator(f"#what-if [name={name}]")
+                    if field.evaluate("field => field.nodeName") == "SELECT":
+                        field.select_option(value)
+                    else:
+                        field.fill(value)
+                page.focus("#what-if [name=policy]")
+                page.keyboard.press("Enter")
+
+            for fields, words, focus in (
+                ({}, "Nothing would be different yet", "gpus"),
+                ({"type": "T4"}, "How many T4 more?", "gpus"),
+                ({"factor": "2"}, "Which tenant?", "tenant"),
+                ({"tenant": "vision"}, "What would be different for vision", "factor"),
+                ({"job": "some", "lasts": "1h"}, "a number such as 2, or 1-4", "job"),
+                ({"job": "2", "lasts": "a while"}, "such as 90m, 1h30m or 2d", "lasts"),
+            ):
+                enter(**fields)
+                problem.filter(has_text=words).wait_for()
+                assert page.evaluate("document.activeElement.name") == focus
+            enter(gpus="-3")
+            assert page.evaluate("document.activeElement.matches(':invalid')")
+            assert asked == [], "what cannot be was sent"
+            enter(policy="fiffo")
+            problem.filter(has_text="no such policy").wait_for()
+            page.focus("#what-if [name=gpus]")
+            page.keyboard.press("Tab")
+            assert page.evaluate("document.activeElement.name") == "type"
+            enter(gpus="2", type="H100", job="1-2", lasts="10m", tenant="vision", most="4")
+            page.wait_for_selector("#what-if .answer :text('The job would start')")
+            assert problem.count() == 0
+            assert page.locator("#what-if .answer tbody tr").count() >= 4
+            wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            assert wide <= 0, "the answer is wider than a phone"
+            check_access(page)
+        (job,) = Client(serve.url).get("jobs")["items"]
+        assert job["name"] == "elastic", "what was only asked about was submitted"

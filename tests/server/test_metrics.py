@@ -227,6 +227,50 @@ def test_the_dashboard_asks_for_figures_that_exist(
     assert {name for name in families if f"{name}_total" not in shown} == shown
 
 
+def chosen(matcher: str, value: str, options: dict[str, list[str]]) -> set[str]:
+    """The values that a matcher of a query asks for, by each choice of its variable."""
+    if value.startswith("$"):
+        return set(options[value[1:]])
+    return set(value.split("|")) if matcher == "=~" else {value}
+
+
+def test_the_dashboard_asks_by_labels_and_values_that_exist(
+    client: TestClient, scheduler: ScriptedScheduler
+) -> None:
+    """A label that no figure has makes an empty panel, and nobody is told."""
+    dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
+    scheduler.change_tenant("vision", TenantChanges(weight=2.0))
+    scheduler.log.take_requests()
+    scheduler.decide(plan_seconds=0.1, gap=0.5, price=0.5)
+    job = submit(scheduler, gpus=8)
+    scheduler.start(job)
+    scheduler.now = 10.0
+    scheduler.finish(job, exclusive_seconds=10.0)
+    submit(scheduler)
+    scheduler.explain(bid=1.0, price=1.0, finish=45.0, fair_finish=30.0)
+    client.get("/healthz")
+    labels: dict[str, dict[str, set[str]]] = {}
+    for name, pairs in scrape(client):
+        of_figure = labels.setdefault(name, {"job": set(), "instance": set()})  # of Prometheus
+        for label, value in pairs:
+            of_figure.setdefault(label, set()).add(value)
+    options = {
+        variable["name"]: [option["value"] for option in variable.get("options", ())]
+        for variable in dashboard["templating"]["list"]
+    }
+    for query in queries(dashboard):
+        figures = re.findall(r"(shockwave_\w+)\{([^}]*)\}", query)
+        assert len(figures) == len(re.findall(r"shockwave_\w+", query)), query
+        for name, matchers in figures:
+            for label, matcher, value in re.findall(r'(\w+)(=~|=)"([^"]*)"', matchers):
+                assert label in labels[name], query
+                if label not in ("job", "instance"):
+                    assert chosen(matcher, value, options) <= labels[name][label], query
+        for group in re.findall(r"by \(([^)]*)\)", query):
+            for label in group.split(", "):
+                assert any(label in labels[name] for name, _ in figures), query
+
+
 def test_the_dashboard_can_be_imported() -> None:
     dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
     assert dashboard["id"] is None

@@ -7,6 +7,7 @@ import os
 import urllib.error
 import urllib.request
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,10 +16,12 @@ from tests.server.services import journal, running, slow, submit, tiny
 from typer.testing import CliRunner
 
 from shockwave.cli.main import app
+from shockwave.model.errors import InputError
 from shockwave.server.app import create_app
 from shockwave.server.auth import Caller
 from shockwave.server.people import People, Person
-from shockwave.server.routes_whatif import _shown
+from shockwave.server.problems import ProblemError
+from shockwave.server.routes_whatif import _shown, ask_what_if
 from shockwave.server.service import Service
 from shockwave.server.tokens import hash_token
 from shockwave.server.whatif_records import WhatIfQuestion
@@ -84,6 +87,31 @@ def test_people_see_of_others_what_the_queue_shows(service: Service) -> None:
         shown = _shown(record, service.desk, stranger)
         assert (len(shown.jobs), shown.hidden) == (seen, len(record.jobs) - seen)
         assert not any(job.name for job in shown.jobs)
+
+
+def test_what_is_wrong_with_any_state_is_said_before_a_process_is_started(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(WhatIfs, "_run", lambda *_: pytest.fail("a process was started"))
+    whatifs = WhatIfs.of(service.config)
+    for question, words in (
+        (WhatIfQuestion(), "nothing would be different"),
+        (WhatIfQuestion(gpu_type="T4"), "is of no use without more_gpus"),
+        (WhatIfQuestion(policy="fiffo"), "no such policy"),
+    ):
+        with pytest.raises(InputError, match=words):
+            whatifs.ask(question, [])
+
+
+def test_only_operators_name_classes(service: Service) -> None:
+    """Whoever names a module has it imported with the rights of the scheduler."""
+    question = WhatIfQuestion(policy="tests.plugins.nowhere:Policy", samples=5)
+    whatifs = WhatIfs.of(service.config)
+    request: Any = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(whatifs=whatifs)))
+    for operator, error in ((False, ProblemError), (True, InputError)):
+        someone = Caller(People(), Person("someone", 12345, operator=operator))
+        with pytest.raises(error, match=r"Only operators|cannot be loaded"):
+            ask_what_if(request, service.desk, someone, question)
 
 
 def test_one_question_at_a_time_and_none_without_a_place(service: Service) -> None:

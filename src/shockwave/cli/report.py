@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from email.message import EmailMessage
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +17,7 @@ from shockwave.measure import fold_history, summarize, write_report
 from shockwave.model.errors import InputError, ShockwaveError
 from shockwave.model.events import Event, RunStarted
 from shockwave.model.files import check_writable
+from shockwave.policies.registry import POLICIES
 from shockwave.protocol.files import atomic_writer
 
 if TYPE_CHECKING:
@@ -76,6 +78,10 @@ def _weekly(
 
     if len(runs) != 1:
         raise InputError("expected one run with --weekly", value=runs)
+    for name in against:
+        POLICIES.load(name)
+    if to:
+        _check_mail(to)
     seen = _seen_by_a_shadow(Path(runs[0]))
     rounds = _rounds_of_a_shadow(Path(runs[0])) if seen else Rounds()
     events = _of_slurm(seen, rounds) if seen else list(events_of(runs[0], state_dir))
@@ -133,6 +139,22 @@ def _shadow(
     of_week = [job for job in ended(seen) if (job.ended or 0.0) >= begin_unix]
     chosen = policies or ["shockwave"]
     return report(of_week, history=seen, chosen=chosen, rounds=rounds) if of_week else None
+
+
+def _check_mail(to: list[str]) -> None:
+    """Before anything is computed. Raises :class:`InputError`."""
+    from shockwave.server.config import load_config
+
+    for address in to:
+        if not re.fullmatch(r"[^@\s,]+@[^@\s,]+", address):
+            raise InputError("is no address", place="--mail-to", value=address)
+    if load_config().config.smtp is None:
+        raise InputError(
+            "there is no server for mail",
+            place="--mail-to",
+            value=", ".join(to),
+            hint="Set smtp in the configuration, or SHOCKWAVE_SMTP",
+        )
 
 
 def _mail(to: list[str], subject: str, text: str, body: str, page: str) -> None:

@@ -181,7 +181,9 @@ def _ask_journal(run: str, question: Mapping[str, Any], seconds: float) -> dict[
         wrong = error.errors()[0]
         field, *rest = map(str, wrong["loc"])
         place = ".".join((_FLAGS.get(field, field), *(part for part in rest if part != "[key]")))
-        raise InputError(wrong["msg"], place=place, value=wrong["input"]) from None
+        unknown = wrong["type"] == "extra_forbidden"
+        problem = "there is no such field" if unknown else wrong["msg"]
+        raise InputError(problem, place=place, value=wrong["input"]) from None
     past = recall(events_of(run), () if asked.policy is None else (asked.policy,))
     state = past.state
     specs = [

@@ -24,7 +24,7 @@ router = APIRouter(prefix=API, tags=["cluster"], dependencies=[Depends(person)])
 def ask_what_if(request: Request, door: Scheduler, who: Who, question: WhatIfQuestion) -> Response:
     """Rolls the present state forward through sampled futures, as it is and with the change, and
     compares. Nothing is submitted, drained or changed. It may take a minute, in a process of its
-    own with the lowest priority. Of others' jobs you see what you see in the queue."""
+    own with a low priority. Of others' jobs you see what you see in the queue."""
     whatifs: WhatIfs | None = request.app.state.whatifs
     if whatifs is None:
         raise ProblemError(404, "no-what-if", "This scheduler answers no what-if.")

@@ -142,7 +142,8 @@ class ServeConfig(BaseModel):
     """When jobs start on free GPUs: ``immediate``, or at the beginning of ``rounds`` only."""
 
     what_if_seconds: float = Field(60.0, gt=0)
-    """Seconds of rolling forward that an answer to ``shockwave what-if`` may take."""
+    """Seconds of a processor that an answer to ``shockwave what-if`` may take; on a busy machine up
+    to four times as many on the clock."""
     what_if_memory_mb: int = Field(4096, ge=512)
     """MiB of memory that it may take."""
     what_if_at_once: int = Field(1, ge=0)

@@ -32,7 +32,7 @@ from shockwave.server.whatif_records import (
     specs_of_records,
 )
 
-_LOWEST_PRIORITY = 19
+_NICER = 10  # than the scheduler: of a processor that both want it has a tenth
 _MOST_EVENTS = 200_000  # of a longer journal only the end is read
 _READING_SECONDS = 60.0  # that the journal may take on top
 PATIENCE = 4.0  # times the limit, until an answer is given up that others leave no processor for
@@ -98,7 +98,7 @@ def _past(store: Store, snapshots: Snapshots, others: Sequence[str]) -> Past:
 
 
 def _timer() -> Callable[[], float]:
-    """Seconds of this process: at the lowest priority, those on the wall are mostly others'."""
+    """Seconds of this process: at its low priority those on the wall are mostly others'."""
     began = time.monotonic()
     return lambda: max(time.process_time(), (time.monotonic() - began) / PATIENCE)
 
@@ -120,7 +120,7 @@ def outcome(task: Task) -> Outcome:
 def main() -> None:
     task = Task.model_validate_json(sys.stdin.buffer.read())
     with suppress(OSError):
-        os.nice(_LOWEST_PRIORITY)
+        os.nice(_NICER)
     _limit(resource.RLIMIT_AS, task.memory_bytes)
     _limit(resource.RLIMIT_CPU, int(task.seconds + _READING_SECONDS))
     sys.stdout.write(outcome(task).model_dump_json())

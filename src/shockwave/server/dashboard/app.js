@@ -148,4 +148,5 @@ function askWho(problem) {
 
 whenSignedOut(() => { if (signedIn) askWho("The session is over: sign in again."); });
 whenOtherTabs(() => location.reload());
+addEventListener("hashchange", () => { if (location.hash.startsWith("#code=")) begin(); }); // a link, pasted here
 begin();

@@ -19,17 +19,21 @@ export function duration(seconds) {
 const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hour12: false });
 const EXACT = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
 const DAY = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
+const DAY_OF_YEAR = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric" });
 
 const date = (unix) => new Date(unix * 1000);
+
+/** "Nov 17", with the year if it is another one. */
+const dayOf = (unix) => (date(unix).getFullYear() === new Date().getFullYear() ? DAY : DAY_OF_YEAR).format(date(unix));
 
 /** A moment: "14:03", with the day if it is another one. */
 export function moment(unix) {
   if (unix === null || unix === undefined) return "–";
   const today = new Date().toDateString() === date(unix).toDateString();
-  return today ? TIME.format(date(unix)) : `${DAY.format(date(unix))}, ${TIME.format(date(unix))}`;
+  return today ? TIME.format(date(unix)) : `${dayOf(unix)}, ${TIME.format(date(unix))}`;
 }
 
-export const exactMoment = (unix) => `${DAY.format(date(unix))}, ${EXACT.format(date(unix))}`;
+export const exactMoment = (unix) => `${dayOf(unix)}, ${EXACT.format(date(unix))}`;
 
 /** A moment on the axis of a chart that spans so many seconds. */
 export const tickMoment = (unix, span) =>

@@ -53,7 +53,7 @@ function promisesSection(tenants) {
   const promised = tenants.some((each) => each.due_gpus !== null);
   if (!promised) return null;
   const gpus = (value) => (value === null ? "–" : Number.isInteger(value) ? count(value) : value.toFixed(1));
-  const hours = (value) => (value === null ? "–" : `${figure(value)} GPU-h`);
+  const hours = (value) => (value === null ? "–" : gpuTime(3600 * value));
   const row = (name, each, head, carried) => h("tr", { key: `${head}/${name}`, class: head ? "inner" : "" }, h("th", { scope: "row" }, name),
     h("td", null, each.weight === null ? "" : figure(each.weight)), h("td", null, gpus(each.guaranteed)), h("td", null, each.most === null ? "all" : gpus(each.most)),
     h("td", null, gpus(each.due_gpus)), h("td", null, gpus(each.gpus_busy)), h("td", null, carried));

@@ -65,7 +65,7 @@ function futuresSection(told, most, address) {
   const caption = told.now === null ? "A row is a job, from its start to its finish, as the policy expects them: a bar each for early, expected and late, so that pale ends are doubt." : "A row is a job. Each sampled future adds a pale bar from its start to its finish, so dark is where most futures agree, and pale ends are doubt. Jobs may be stopped in between.";
   const jobs = futures.jobs.filter((job) => present.jobs.has(job.id));
   if (futures.now === null || !jobs.length) {
-    return section("futures", "Who runs when", "", h("p", null, futures.now === null ? "The policy in force does not say when it expects jobs to start and finish, or has not decided yet: its choice for this round is on the page of the queue." : "No jobs are waiting or running."));
+    return section("futures", "Who runs when", "", h("p", null, present.jobs.size && futures.now === null ? "The policy in force does not say when it expects jobs to start and finish, or has not decided yet: its choice for this round is on the page of the queue." : "No jobs are waiting or running."));
   }
   const shown = jobs.slice(0, most);
   const now = futures.now;
