@@ -2,7 +2,7 @@
 
 import { ask, get } from "./api.js";
 import { h, say } from "./dom.js";
-import { count, duration, fromNow, one, percent } from "./format.js";
+import { duration, exactMoment, fromNow, one, percent } from "./format.js";
 import { section, tenantsNow } from "./parts.js";
 import { present } from "./present.js";
 
@@ -126,19 +126,19 @@ function question(onsubmit, asking, refresh) {
 const written = (value, unit) => (unit === "seconds" ? duration(value) : unit === "fraction" ? percent(value) : value.toFixed(2));
 const unsigned = (value, unit) => written(unit === "seconds" ? Math.max(value, 0) : value, unit);
 const signed = (value, unit) => `${value < 0 ? "−" : "+"}${written(Math.abs(value), unit)}`;
-const moment = (unix) => fromNow(unix);
 
 /** The middle, and below it what four in five futures lie between. */
 const range = (told, write) => (told ? [write(told.middle), h("span", { class: "ci" }, `${write(told.low)} to ${write(told.high)}`)] : "–");
 
 function answer(told, job) {
+  const moment = (unix) => fromNow(unix == null ? unix : Math.max(unix, told.now), told.now); // the answer took its time
   const fresh = told.jobs.filter((each) => each.is_new);
   const affected = told.jobs.filter((each) => !each.is_new).toSorted((a, b) => (b.id === job) - (a.id === job));
   const shown = affected.slice(0, SHOWN);
   const table = (label, heads, rows) => h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, h("table", { class: "plain" },
     h("thead", null, h("tr", null, heads.map((name) => h("th", { scope: "col" }, name)))), h("tbody", null, rows)));
   const about = [
-    `${one(told.samples, "future")}; below each figure is what 8 of 10 of them lie between.`,
+    `${one(told.samples, "future")}; below each figure is what 8 of 10 of them lie between. Times count from when it was asked, ${exactMoment(told.now)}.`,
     `${one(affected.length + told.hidden, "job is affected", "jobs are affected")}, ${one(told.unaffected, "is not", "are not")}.`,
     affected.length > SHOWN && `The ${SHOWN} that are affected most are shown.`,
     told.hidden > 0 && `${one(told.hidden, "of them is", "of them are")} not yours to see.`,
@@ -147,8 +147,8 @@ function answer(told, job) {
   ];
   return h("div", { key: "answer", class: "answer" },
     fresh.map((each) => h("p", { class: "reason", key: each.id }, each.finish_after
-      ? ["The job would start ", h("b", null, fromNow(each.start_after?.middle)), ` (${moment(each.start_after?.low)} to ${moment(each.start_after?.high)}) and finish `,
-        h("b", null, fromNow(each.finish_after.middle)), ` (${moment(each.finish_after.low)} to ${moment(each.finish_after.high)}).`]
+      ? ["The job would start ", h("b", null, moment(each.start_after?.middle)), ` (${moment(each.start_after?.low)} to ${moment(each.start_after?.high)}) and finish `,
+        h("b", null, moment(each.finish_after.middle)), ` (${moment(each.finish_after.low)} to ${moment(each.finish_after.high)}).`]
       : "The job would not finish as things are.")),
     table("Figures before and after", ["of the jobs that are here", "now", "then", "difference"], told.figures.map((figure) => h("tr", { key: figure.name },
       h("th", { scope: "row" }, NAMES[figure.name] ?? figure.name), h("td", null, range(figure.before, (value) => unsigned(value, figure.unit))),
