@@ -236,7 +236,7 @@ def test_what_if_is_asked_by_keyboard_on_a_phone(
     users: list[User], chromium: Browser, alice: User
 ) -> None:
     """What is missing is said at once; types, elastic jobs and declared tenants are understood."""
-    flags = ("--slots", "A100:2,T4:2", "--gpus-per-node", "1", "--what-if-seconds", "1800")
+    flags = ("--slots", "A100:2,T4:2", "--round", "60", "--what-if-seconds", "1800")
     with serving(*flags, config=TENANTS.format(alice=alice.name)) as serve:
         known: dict[str, Any] = {"epochs": 500, "epoch_seconds": {1: 1.0}}
         elastic = shell(TRAIN, name="elastic", gpus={"min": 1, "max": 2}, **known)
@@ -251,7 +251,8 @@ def test_what_if_is_asked_by_keyboard_on_a_phone(
             asked: list[str] = []
             page.on("request", lambda sent: asked.append(sent.url) if sent.post_data else None)
             follow(page, "/plan")
-            page.wait_for_selector("#what-if select[name=tenant] option[value=idle-team]")
+            declared = page.locator("#what-if select[name=tenant] option[value=idle-team]")
+            declared.wait_for(state="attached")
             problem = page.locator("#what-if .problem")
 
             def enter(**fields: str) -> None:
