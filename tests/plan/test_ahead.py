@@ -48,13 +48,16 @@ def test_who_is_expected_competes_from_when_he_comes() -> None:
     assert outcome.start[0, 0].tolist() == [0.0, 4.0, 3.0]
 
 
-def test_every_sample_keeps_its_own_stance() -> None:
+def test_every_sample_goes_by_its_own_stances() -> None:
     """The short one goes first, unless what presses is the fair finish of the long one."""
     futures = make_futures([[600.0, 1200.0]] * 3, fair_stretch=[100.0, 1.1], mean=[600.0, 1200.0])
     index = Index(futures, (STANCES[0], STANCES[8]), IndexSettings())
-    outcome = roll_rounds(futures, index, 100, 200, np.array([1, 0, 1]))
+    stances = np.array([[1, 1], [0, 0], [0, 1]])
+    outcome = roll_rounds(futures, index, 100, 200, stances)
     assert outcome.start.shape == (1, 3, 2)
-    assert outcome.start[0, :, 0].tolist() == [10.0, 0.0, 10.0]
+    assert outcome.start[0, 0].tolist() == [10.0, 0.0]
+    assert outcome.start[0, 1].tolist() == [0.0, 5.0]
+    assert outcome.start[0, 2].tolist() == [0.0, 1.0]  # each has its turn
 
 
 def test_others_may_come_in_every_sample() -> None:

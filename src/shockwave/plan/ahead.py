@@ -1,4 +1,4 @@
-"""Round by round ahead: when each job starts and ends if the stance of each sample is kept.
+"""Round by round ahead: when each job starts and ends, for the stances of each sample.
 
 What people are told has to be closer than what stances are compared by. In the fluid cluster of
 :mod:`shockwave.plan.rollout` a gang waits until all before it in the order have what they ask
@@ -23,14 +23,16 @@ _NEVER = np.float32(np.inf)
 
 
 def roll_rounds(
-    futures: Futures, index: Index, exact: int, steps: int, kept: Ints | None = None
+    futures: Futures, index: Index, exact: int, steps: int, stances: Ints | None = None
 ) -> Outcome:
     """The first ``exact`` rounds one by one, then longer steps, ``steps`` in all.
 
-    ``kept``: which stance of the index each sample keeps; all the first one if not given. Where
-    jobs are left after the last step, they end as if they ran from there on.
+    ``stances[sample, round]`` says by which stance of the index each sample goes, again from the
+    first one after the last; always by the first of the index if not given. Where jobs are left
+    after the last step, they end as if they ran from there on.
     """
-    queue = _Queue(futures, index, np.zeros(futures.samples, np.int64) if kept is None else kept)
+    always = np.zeros((futures.samples, 1), dtype=np.int64)
+    queue = _Queue(futures, index, always if stances is None else stances)
     length = 1.0
     for step in range(steps):
         if queue.now >= queue.reorder_at and not queue.reorder():
@@ -44,13 +46,14 @@ def roll_rounds(
 class _Queue:
     """One row per sample; times in rounds. ``own`` columns stand in the order of the index."""
 
-    def __init__(self, futures: Futures, index: Index, kept: Ints) -> None:
+    def __init__(self, futures: Futures, index: Index, stances: Ints) -> None:
         unit, shape = futures.round_seconds, futures.remaining.shape
         self.now = 0.0
         self.reorder_at = 0.0
         self._unit = unit
         self._index = index
-        self._kept = kept, np.arange(shape[0])
+        self._stances = stances
+        self._rows = np.arange(shape[0])
         self._gpus_total = np.float32(futures.gpus_total)
         self._work = (futures.remaining / unit).astype(np.float32)
         # Who stands for several that are expected asks for all, as far as there are GPUs.
@@ -69,7 +72,7 @@ class _Queue:
         self._put_back()
         executed = (self._work - self._left)[None]
         worth = self._index.at(self.now * self._unit, executed, self._running[None]).total
-        worth = worth[self._kept]
+        worth = worth[self._stances[:, int(self.now) % self._stances.shape[1]], self._rows]
         ended = self._left <= 0.0
         worth[ended] = -1.0
         active = ended.shape[1] - int(ended.sum(axis=1).min())

@@ -101,12 +101,16 @@ class ArrivalHabits:
         recent = arrival[-count:]
         silence, gaps = now - float(recent[-1]), np.diff(recent)
         gap = max((now - float(recent[0])) / count, 1e-3)
-        longer = max(int((gaps >= silence).sum()), seen * np.exp(-silence / gap))
-        goes_on = _levels(samples, 1) > 1.0 / (1.0 + longer)
+        longer = gaps[gaps >= silence]
+        goes_on = _levels(samples, 1) > 1.0 / (
+            1.0 + max(len(longer), seen * np.exp(-silence / gap))
+        )
         level = _levels(samples, 2)
         lasts = goes_on * np.minimum((now - arrival[0]) * level / (1.0 - level), horizon_seconds)
         which = (seen + np.arange(drawn)) * samples + np.arange(samples)[:, None]
         after = gaps[_chances(which, 3, count - 1)] * (gap / max(float(gaps.mean()), 1e-3))
+        if len(longer):  # the present gap is like those that were as long
+            after[:, 0] = longer[_chances(which[:, 0], 5, len(longer))] - silence
         after = np.cumsum(np.maximum(after, 1e-3), axis=1)
         comes = np.sum(after <= lasts[:, None], axis=1, keepdims=True)
         every = np.maximum(-(-comes // most), 1)

@@ -52,7 +52,7 @@ class Settings:
     tell_steps: int = 120
     tell_samples: int = 12  # futures that people are told of
     most_exact_cells: int = 8_000  # samples x jobs that are gone through round by round
-    stances_kept: int = 200  # decisions whose stances may be those that come
+    stances_kept: int = 200  # rounds like which stances may follow each other
     index: IndexSettings = field(default_factory=IndexSettings)
     prices: Prices = field(default_factory=Prices)
     reservations: ReservationRules = field(default_factory=ReservationRules)
@@ -177,16 +177,19 @@ class Shockwave(Policy):
     def _foretell(self, view: View, forecast: Forecast, futures: Futures, run: Ints) -> _Samples:
         """[sample, job] starts and finishes, in seconds from now.
 
-        In every sample others come, and one of the latest stances is kept: nobody knows either.
+        In every sample others come, and stances follow each other as in some stretch of the
+        latest rounds: nobody knows either.
         """
         here, s = len(view), self.settings
         if s.tell_samples * futures.jobs <= s.most_exact_cells:
             varied = self._outlook.varied(view, forecast, futures, s.tell_samples)
-            levels = (np.arange(varied.samples) + 0.5) / varied.samples
-            latest = np.sort(self._stances)[(levels * len(self._stances)).astype(np.int64)]
-            stances, kept = np.unique(latest, return_inverse=True)
-            index = Index(varied, tuple(s.stances[stance] for stance in stances), s.index)
-            outcome = roll_rounds(varied, index, s.exact_rounds, s.tell_steps, kept)
+            used, latest = np.unique(self._stances, return_inverse=True)
+            rounds = np.arange(len(latest))
+            begins = len(latest) * np.arange(varied.samples) // varied.samples
+            stances = latest[(begins[:, None] + rounds) % len(latest)]
+            stances[:, 0] = latest[-1]
+            index = Index(varied, tuple(s.stances[stance] for stance in used), s.index)
+            outcome = roll_rounds(varied, index, s.exact_rounds, s.tell_steps, stances)
             start, finish = outcome.start[0, :, :here], outcome.finish[0, :, :here]
         else:  # gangs are small beside so many: the cluster is as good as fluid
             outcome = self._roll(futures, s.stances[self._stance : self._stance + 1])
