@@ -82,7 +82,6 @@ class ArrivalHabits:
         total_seconds: Floats,
         *,
         gpus_total: int,
-        horizon_seconds: float,
         most: int,
     ) -> SampledArrivals:
         """How it may go on, in ``most`` places: as different as nobody knows which it will be.
@@ -106,7 +105,7 @@ class ArrivalHabits:
             1.0 + max(len(longer), seen * np.exp(-silence / gap))
         )
         level = _levels(samples, 2)
-        lasts = goes_on * np.minimum((now - arrival[0]) * level / (1.0 - level), horizon_seconds)
+        lasts = goes_on * (now - arrival[0]) * level / (1.0 - level)
         which = (seen + np.arange(drawn)) * samples + np.arange(samples)[:, None]
         after = gaps[_chances(which, 3, count - 1)] * (gap / max(float(gaps.mean()), 1e-3))
         if len(longer):  # the present gap is like those that were as long

@@ -125,7 +125,6 @@ class Outlook:
             self._workload.gpus,
             self._workload.total_seconds,
             gpus_total=view.gpus_total,
-            horizon_seconds=futures.horizon,
             most=self.settings.expected_jobs,
         )
         drawn = joint_samples(_quantiles(forecast, samples), view.handle)
