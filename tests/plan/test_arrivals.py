@@ -103,7 +103,7 @@ def sampled(now: float, arrival: Floats, *, samples: int = 40, most: int = 64) -
 
 def coming(arrivals: SampledArrivals) -> Floats:
     """[sample] how many jobs come."""
-    return np.sum(arrivals.copies * (arrivals.total_seconds > 0), axis=1)
+    return np.asarray(np.sum(arrivals.copies * (arrivals.total_seconds > 0), axis=1))
 
 
 STEADY = 60.0 * np.arange(30.0)

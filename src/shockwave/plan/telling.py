@@ -22,10 +22,13 @@ class Foretold:
 
     @staticmethod
     def of_samples(starts: Floats, finishes: Floats) -> Foretold:
-        """``[sample, job]``, seconds from now."""
-        quantiles = (TAIL, 0.5, 1.0 - TAIL)
+        """``[sample, job]``, seconds from now; each sample stands for an equal part of all."""
+        levels = (TAIL, 0.5, 1.0 - TAIL)
         return Foretold(
-            *(Intervals(*np.quantile(w, quantiles, axis=0)) for w in (starts, finishes))
+            *(
+                Intervals(*np.quantile(times, levels, axis=0, method="hazen"))
+                for times in (starts, finishes)
+            )
         )
 
 
