@@ -28,13 +28,13 @@ def promised(truth: np.ndarray, told: Intervals, about: Told = Told.START) -> Pr
 @pytest.mark.parametrize("bias", [0.5, 1.0, 2.0])
 def test_after_enough_errors_intervals_hold_about_four_in_five(bias: float, about: Told) -> None:
     """In cases like those before; of running jobs a few less, of waiting ones a few more."""
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(4)
     truth = 2000.0 * bias * rng.lognormal(0.0, 0.4, 800)
     promises = promised(truth[:400], intervals(1900.0, 2000.0, 2100.0), about)
     corrected = promises.corrected(about, intervals(1900.0, 2000.0, 2100.0, 400), 0.0, UNIT)
     came_out = coverage(corrected, truth[400:])
     assert came_out is not None
-    assert 0.62 <= came_out.inside <= 0.92
+    assert 0.66 <= came_out.inside <= 0.92
 
 
 def test_where_samples_agree_an_interval_stays_narrower_than_where_they_do_not() -> None:
