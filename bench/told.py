@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from shockwave.policies import registry as policies
 from shockwave.policies.base import Policy
 from shockwave.policies.shockwave import Shockwave
 from shockwave.predict import registry as predictors
+from shockwave.predict.base import Forecast
 from shockwave.predict.oracle import Oracle
 from shockwave.traces.families import FAMILIES
 
@@ -49,12 +49,9 @@ class Knowing(Shockwave):
         self._oracle = oracle
 
     def _foretell(
-        self, view: View, futures: Futures, stance: int, run: Ints
+        self, view: View, forecast: Forecast, futures: Futures, run: Ints
     ) -> tuple[Floats, Floats]:
-        truth = np.maximum(self._oracle.forecast(view).remaining_seconds, 1e-3)
-        remaining = futures.remaining[:1].copy()
-        remaining[0, : len(view)] = truth
-        return super()._foretell(view, replace(futures, remaining=remaining), stance, run)
+        return super()._foretell(view, self._oracle.forecast(view), futures, run)
 
 
 def measure(family: str, seed: int, policy_name: str, *, knowing: bool) -> ToldFigures:

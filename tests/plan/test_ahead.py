@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -44,6 +46,30 @@ def test_who_is_expected_competes_from_when_he_comes() -> None:
     jobs = make_futures([[360.0, 9600.0, 120.0]], release=[0.0, 0.0, 300.0], present=2)
     outcome = rolled(jobs)
     assert outcome.start[0, 0].tolist() == [0.0, 4.0, 3.0]
+
+
+def test_every_sample_goes_by_its_own_stances() -> None:
+    """The short one goes first, unless what presses is the fair finish of the long one."""
+    futures = make_futures([[600.0, 1200.0]] * 3, fair_stretch=[100.0, 1.1], mean=[600.0, 1200.0])
+    index = Index(futures, (STANCES[0], STANCES[8]), IndexSettings())
+    stances = np.array([[1, 1], [0, 0], [0, 1]])
+    outcome = roll_rounds(futures, index, 100, 200, stances)
+    assert outcome.start.shape == (1, 3, 2)
+    assert outcome.start[0, 0].tolist() == [10.0, 0.0]
+    assert outcome.start[0, 1].tolist() == [0.0, 5.0]
+    assert outcome.start[0, 2].tolist() == [0.0, 1.0]  # each has its turn
+
+
+def test_others_may_come_in_every_sample() -> None:
+    """Nobody in the first sample, a short one after a while in the second, at once in the third."""
+    futures = replace(
+        make_futures([[360.0, 9600.0, 0.0], [360.0, 9600.0, 120.0], [360.0, 9600.0, 120.0]]),
+        release=np.array([[0.0, 0.0, np.inf], [0.0, 0.0, 300.0], [0.0, 0.0, 0.0]]),
+        gpus=np.ones((3, 3)),
+        mean=np.array([[360.0, 9600.0, 1.0], [360.0, 9600.0, 120.0], [360.0, 9600.0, 120.0]]),
+        present=2,
+    )
+    assert rolled(futures).start[0, :, 1].tolist() == [3.0, 4.0, 4.0]
 
 
 @settings(max_examples=20, deadline=None)

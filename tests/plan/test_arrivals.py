@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shockwave.model.view import Floats
-from shockwave.plan.arrivals import ArrivalHabits, ExpectedArrivals
+from shockwave.plan.arrivals import ArrivalHabits, ExpectedArrivals, SampledArrivals
 
 
 def expect(
@@ -86,3 +86,81 @@ def test_expectations_are_jobs_seen_after_now_and_within_bounds(
     assert np.all(coming.after_seconds <= min(0.5 * (now - times[0]), 2000.0) + 1e-6)
     assert len(coming) <= 2 * len(arrival)
     np.testing.assert_allclose(coming.total_seconds, 10.0 * coming.gpus)  # whole jobs, not mixtures
+
+
+def sampled(now: float, arrival: Floats, *, samples: int = 40, most: int = 64) -> SampledArrivals:
+    count = len(arrival)
+    return ArrivalHabits().sample(
+        samples,
+        now,
+        arrival,
+        np.arange(1, count + 1),
+        10.0 * np.arange(1.0, count + 1.0),
+        gpus_total=8,
+        most=most,
+    )
+
+
+def coming(arrivals: SampledArrivals) -> Floats:
+    """[sample] how many jobs come."""
+    return np.asarray(np.sum(arrivals.copies * (arrivals.total_seconds > 0), axis=1))
+
+
+STEADY = 60.0 * np.arange(30.0)
+
+
+def test_samples_do_not_agree_on_how_long_arrivals_go_on() -> None:
+    """After 30 minutes: as long again or longer in half of the samples, a tenth of it in some."""
+    went_on = coming(sampled(1800.0, STEADY))
+    assert 0.4 <= np.mean(went_on >= 29) <= 0.6
+    assert np.mean(went_on <= 10) >= 0.2
+    assert went_on.max() > 50
+
+
+def test_the_rate_is_that_of_the_latest_jobs() -> None:
+    arrivals = sampled(1800.0, STEADY)
+    last = np.where(np.isfinite(arrivals.after_seconds), arrivals.after_seconds, 0.0).max(axis=1)
+    np.testing.assert_allclose(coming(arrivals), last / 60.0, atol=1.0)
+
+
+def test_gaps_are_as_uneven_as_they_were() -> None:
+    bursts = np.repeat(3600.0 * np.arange(5.0), 8) + np.tile(np.arange(8.0), 5)
+    arrivals = sampled(14_500.0, bursts)
+    assert coming(arrivals).std() > 2.0
+    after = arrivals.after_seconds
+    gaps = np.concatenate([np.diff(row[np.isfinite(row)]) for row in after])
+    assert np.median(gaps) < 10.0
+    assert gaps.max() > 3000.0
+
+
+def test_the_longer_nobody_came_the_more_samples_are_over() -> None:
+    over = [np.mean(coming(sampled(now, STEADY)) == 0) for now in (1800.0, 2100.0, 2400.0, 9000.0)]
+    assert over[0] < 0.1
+    assert over == sorted(over)
+    assert over[-1] == 1.0
+
+
+def test_a_silence_as_long_as_earlier_ones_is_no_end() -> None:
+    bursts = np.repeat(3600.0 * np.arange(5.0), 8) + np.tile(np.arange(8.0), 5)
+    between = sampled(16_200.0, bursts)  # half an hour after the last, halfway to the next
+    assert np.mean(coming(between) == 0) <= 0.4
+
+
+def test_where_many_come_each_place_stands_for_several() -> None:
+    arrivals = sampled(1800.0, STEADY, most=8)
+    assert arrivals.gpus.shape[1] <= 8
+    every_one = coming(sampled(1800.0, STEADY, most=1000))
+    np.testing.assert_allclose(coming(arrivals), every_one)
+
+
+def test_who_comes_is_drawn_alike_whenever_it_is_asked() -> None:
+    first, again = sampled(1800.0, STEADY), sampled(1800.0, STEADY)
+    np.testing.assert_array_equal(first.after_seconds, again.after_seconds)
+    later = sampled(1800.0 + 9e6, STEADY + 9e6)
+    np.testing.assert_allclose(first.after_seconds, later.after_seconds)
+    np.testing.assert_array_equal(first.gpus, later.gpus)
+
+
+@pytest.mark.parametrize("arrival", [[], [0.0], [0.0, 1.0, 2.0], [5.0] * 40])
+def test_no_habit_no_samples_of_it(arrival: list[float]) -> None:
+    assert sampled(60.0, np.array(arrival)).gpus.shape == (40, 0)

@@ -1,4 +1,4 @@
-"""Round by round ahead: when each job starts and ends if one stance is kept.
+"""Round by round ahead: when each job starts and ends, for the stances of each sample.
 
 What people are told has to be closer than what stances are compared by. In the fluid cluster of
 :mod:`shockwave.plan.rollout` a gang waits until all before it in the order have what they ask
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from shockwave.model.view import Bools
+from shockwave.model.view import Bools, Ints
 from shockwave.plan.futures import Futures
 from shockwave.plan.rollout import Outcome
 from shockwave.plan.stance import Index, Singles
@@ -22,13 +22,17 @@ _PASSES = 4  # over the order: so often what is left is offered to those behind
 _NEVER = np.float32(np.inf)
 
 
-def roll_rounds(futures: Futures, index: Index, exact: int, steps: int) -> Outcome:
+def roll_rounds(
+    futures: Futures, index: Index, exact: int, steps: int, stances: Ints | None = None
+) -> Outcome:
     """The first ``exact`` rounds one by one, then longer steps, ``steps`` in all.
 
-    ``index`` has one stance. Where jobs are left after the last step, they end as if they ran
-    from there on.
+    ``stances[sample, round]`` says by which stance of the index each sample goes, again from the
+    first one after the last; always by the first of the index if not given. Where jobs are left
+    after the last step, they end as if they ran from there on.
     """
-    queue = _Queue(futures, index)
+    always = np.zeros((futures.samples, 1), dtype=np.int64)
+    queue = _Queue(futures, index, always if stances is None else stances)
     length = 1.0
     for step in range(steps):
         if queue.now >= queue.reorder_at and not queue.reorder():
@@ -42,21 +46,23 @@ def roll_rounds(futures: Futures, index: Index, exact: int, steps: int) -> Outco
 class _Queue:
     """One row per sample; times in rounds. ``own`` columns stand in the order of the index."""
 
-    def __init__(self, futures: Futures, index: Index) -> None:
-        unit = futures.round_seconds
+    def __init__(self, futures: Futures, index: Index, stances: Ints) -> None:
+        unit, shape = futures.round_seconds, futures.remaining.shape
         self.now = 0.0
         self.reorder_at = 0.0
         self._unit = unit
         self._index = index
+        self._stances = stances
+        self._rows = np.arange(shape[0])
         self._gpus_total = np.float32(futures.gpus_total)
         self._work = (futures.remaining / unit).astype(np.float32)
         # Who stands for several that are expected asks for all, as far as there are GPUs.
         asked = np.minimum(futures.gpus * futures.copies, futures.gpus_total)
-        self._demand = asked.astype(np.float32)
-        self._release = (futures.release / unit).astype(np.float32)
-        self._restart = (futures.restart / unit).astype(np.float32)
+        self._demand: Singles = np.broadcast_to(asked.astype(np.float32), shape)
+        self._release: Singles = np.broadcast_to((futures.release / unit).astype(np.float32), shape)
+        self._restart: Singles = np.broadcast_to((futures.restart / unit).astype(np.float32), shape)
         self._left = self._work.copy()
-        self._running: Bools = np.tile(futures.running, (len(self._work), 1))
+        self._running: Bools = np.broadcast_to(futures.running, shape)
         self._start: Singles = np.full(self._work.shape, _NEVER)
         self._finish: Singles = np.full(self._work.shape, _NEVER)
         self._order = np.empty((len(self._work), 0), dtype=np.int64)
@@ -65,7 +71,8 @@ class _Queue:
         """Sort the jobs that are left by the index as it is now. False if none is left."""
         self._put_back()
         executed = (self._work - self._left)[None]
-        worth = self._index.at(self.now * self._unit, executed, self._running[None]).total[0]
+        worth = self._index.at(self.now * self._unit, executed, self._running[None]).total
+        worth = worth[self._stances[:, int(self.now) % self._stances.shape[1]], self._rows]
         ended = self._left <= 0.0
         worth[ended] = -1.0
         active = ended.shape[1] - int(ended.sum(axis=1).min())
@@ -76,9 +83,9 @@ class _Queue:
         self._own_running = np.take_along_axis(self._running, order, 1)
         self._own_start = np.take_along_axis(self._start, order, 1)
         self._own_finish = np.take_along_axis(self._finish, order, 1)
-        self._own_demand = self._demand[order]
-        self._own_restart = self._restart[order]
-        self._own_release = self._release[order]
+        self._own_demand = np.take_along_axis(self._demand, order, 1)
+        self._own_restart = np.take_along_axis(self._restart, order, 1)
+        self._own_release = np.take_along_axis(self._release, order, 1)
         self.reorder_at = _REORDER * self.now + 0.5
         return True
 

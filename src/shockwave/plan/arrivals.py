@@ -7,6 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from shockwave.model.view import Floats, Ints
+from shockwave.plan.futures import scrambled
+
+_MOST_DRAWN = 1024  # arrivals of one sample
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,16 @@ class ExpectedArrivals:
 
     def __len__(self) -> int:
         return len(self.after_seconds)
+
+
+@dataclass(frozen=True)
+class SampledArrivals:
+    """Who comes in each sample, ``[sample, place]``; in a place without work nobody comes."""
+
+    after_seconds: Floats  # from now
+    gpus: Floats
+    total_seconds: Floats
+    copies: Floats  # how many jobs stand in this place
 
 
 @dataclass(frozen=True)
@@ -47,8 +60,8 @@ class ArrivalHabits:
     ) -> ExpectedArrivals:
         """``arrival``, ``gpus``, ``total_seconds``: all jobs seen so far, in order."""
         nobody = ExpectedArrivals(np.empty(0), np.empty(0), np.empty(0))
-        count = min(len(arrival), max(self.recent_per_gpu * gpus_total, self.least_recent))
-        if len(arrival) <= 3 or arrival[-1] <= arrival[-count]:
+        count = self._recent(arrival, gpus_total)
+        if not count:
             return nobody
         gap = max((now - float(arrival[-count])) / count, 1e-3)
         if now - arrival[-1] >= max(self.patience * gap, round_seconds):
@@ -59,3 +72,73 @@ class ArrivalHabits:
         return ExpectedArrivals(
             gap * np.arange(1.0, coming + 1.0), gpus[like].astype(np.float64), total_seconds[like]
         )
+
+    def sample(
+        self,
+        samples: int,
+        now: float,
+        arrival: Floats,
+        gpus: Ints,
+        total_seconds: Floats,
+        *,
+        gpus_total: int,
+        most: int,
+    ) -> SampledArrivals:
+        """How it may go on, in ``most`` places: as different as nobody knows which it will be.
+
+        Jobs and gaps are drawn from the latest ones. That which has lasted so long lasts as long
+        again with a chance of one half, three times as long with one of a quarter, and so on; or
+        is over, the more likely the longer the present gap is beside those before. The n-th job
+        since the beginning is drawn alike whenever it is asked for.
+        """
+        count = self._recent(arrival, gpus_total)
+        if not count:
+            nothing = np.empty((samples, 0))
+            return SampledArrivals(nothing, nothing, nothing, nothing)
+        seen = len(arrival)
+        drawn = min(2 * count, _MOST_DRAWN)
+        recent = arrival[-count:]
+        silence, gaps = now - float(recent[-1]), np.diff(recent)
+        gap = max((now - float(recent[0])) / count, 1e-3)
+        longer = gaps[gaps >= silence]
+        goes_on = _levels(samples, 1) > 1.0 / (
+            1.0 + max(len(longer), seen * np.exp(-silence / gap))
+        )
+        level = _levels(samples, 2)
+        lasts = goes_on * (now - arrival[0]) * level / (1.0 - level)
+        which = (seen + np.arange(drawn)) * samples + np.arange(samples)[:, None]
+        after = gaps[_chances(which, 3, count - 1)] * (gap / max(float(gaps.mean()), 1e-3))
+        if len(longer):  # the present gap is like those that were as long
+            after[:, 0] = longer[_chances(which[:, 0], 5, len(longer))] - silence
+        after = np.cumsum(np.maximum(after, 1e-3), axis=1)
+        comes = np.sum(after <= lasts[:, None], axis=1, keepdims=True)
+        every = np.maximum(-(-comes // most), 1)
+        places = int((comes // every).max())
+        place = every * np.arange(1, places + 1) - 1
+        used = place < comes
+        place = np.minimum(place, drawn - 1)
+        like = seen - 1 - np.take_along_axis(_chances(which, 4, count), place, 1)
+        standing = comes / np.maximum(used.sum(axis=1, keepdims=True), 1)
+        return SampledArrivals(
+            np.where(used, np.take_along_axis(after, place, 1), np.inf),
+            gpus[like].astype(np.float64),
+            np.where(used, total_seconds[like], 0.0),
+            np.broadcast_to(standing, used.shape),
+        )
+
+    def _recent(self, arrival: Floats, gpus_total: int) -> int:
+        """How many of the latest jobs show the habit; none if there is none."""
+        count = min(len(arrival), max(self.recent_per_gpu * gpus_total, self.least_recent))
+        return 0 if len(arrival) <= 3 or arrival[-1] <= arrival[-count] else count
+
+
+def _levels(samples: int, what: int) -> Floats:
+    """[sample] the middles of as many equal parts of 0 to 1, in an order for each purpose."""
+    keys = np.arange(samples, dtype=np.uint64) + np.uint64(what << 32)
+    return (np.argsort(scrambled(keys)) + 0.5) / samples
+
+
+def _chances(which: Ints, what: int, below: int) -> Ints:
+    """A number from 0 to ``below`` for each of the keys, as if by chance."""
+    mixed = scrambled(which.astype(np.uint64) + np.uint64(what << 48))
+    return (mixed % np.uint64(below)).astype(np.int64)

@@ -21,7 +21,8 @@ class Futures:
     """The jobs that compete: first those of the view, then the expected ones.
 
     Times are seconds from now; ``fair_stretch`` times its exclusive runtime is the longest
-    completion time that is fair to a job, and infinite where nothing is promised.
+    completion time that is fair to a job, and infinite where nothing is promised. Where other
+    jobs come in every sample, what tells them apart is ``[sample, job]`` instead of ``[job]``.
     """
 
     remaining: Floats  # [sample, job]
@@ -78,11 +79,11 @@ def joint_samples(quantiles: Floats, handles: Ints) -> Floats:
     array([ 3., 11.])
     """
     levels = np.arange(len(quantiles), dtype=np.uint64)[:, None]
-    order = np.argsort(_scrambled(handles.astype(np.uint64) * np.uint64(64) + levels), axis=0)
+    order = np.argsort(scrambled(handles.astype(np.uint64) * np.uint64(64) + levels), axis=0)
     return np.take_along_axis(quantiles, order, axis=0)
 
 
-def _scrambled(keys: np.ndarray) -> np.ndarray:
+def scrambled(keys: np.ndarray) -> np.ndarray:
     """A well-mixed number for every key (the finaliser of SplitMix64)."""
     mixed = (keys + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

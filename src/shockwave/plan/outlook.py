@@ -7,7 +7,7 @@ fair cluster that runs alongside the real one.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -54,8 +54,7 @@ class Outlook:
         """``samples`` joint futures from now on."""
         s, now, gpus_total = self.settings, view.now, view.gpus_total
         mean = np.maximum(forecast.remaining_seconds, 1.0)
-        levels = (np.arange(samples) + 0.5) / samples
-        quantiles = np.maximum(np.stack([forecast.quantile(q) for q in levels]), 1e-3)
+        quantiles = _quantiles(forecast, samples)
         late = np.maximum(forecast.quantile(s.late), mean)
         total = view.productive_seconds + mean
         self._workload.update(view, total)
@@ -116,6 +115,56 @@ class Outlook:
             present=len(view),
         )
 
+    def varied(self, view: View, forecast: Forecast, futures: Futures, samples: int) -> Futures:
+        """The same jobs in other samples, in each of which others come."""
+        here = futures.present
+        come = self._habits.sample(
+            samples,
+            view.now,
+            self._workload.arrival,
+            self._workload.gpus,
+            self._workload.total_seconds,
+            gpus_total=view.gpus_total,
+            most=self.settings.expected_jobs,
+        )
+        drawn = joint_samples(_quantiles(forecast, samples), view.handle)
+        also = np.maximum(come.total_seconds, 1.0)
+        count = also.shape[1]
+
+        def each(here_: Floats, there: Floats) -> Floats:
+            return np.concatenate([np.broadcast_to(here_[:here], (samples, here)), there], axis=1)
+
+        def all_alike(here_: np.ndarray, there: float) -> np.ndarray:
+            return np.concatenate([here_[:here], np.full(count, there, dtype=here_.dtype)])
+
+        f, comes = futures, np.isfinite(come.after_seconds)
+        return replace(
+            f,
+            remaining=np.concatenate([drawn, come.total_seconds], axis=1),
+            release=each(f.release, come.after_seconds),
+            elapsed=each(f.elapsed, np.where(comes, -come.after_seconds, 0.0)),
+            gpus=each(f.gpus, come.gpus),
+            copies=each(f.copies, come.copies),
+            mean=each(f.mean, also),
+            early=each(f.early, also),
+            late=each(f.late, also),
+            size=each(f.size, also),
+            weight=all_alike(f.weight, 1.0),
+            running=all_alike(f.running, False),
+            worked=all_alike(f.worked, 0.0),
+            restart=all_alike(f.restart, view.restart_seconds),
+            stop=all_alike(f.stop, view.restart_seconds),
+            stays=all_alike(f.stays, False),
+            fair_stretch=all_alike(f.fair_stretch, np.inf),
+            fair_jct=all_alike(f.fair_jct, np.inf),
+            claim=all_alike(f.claim, 1.0),
+            reserved=all_alike(f.reserved, np.inf),
+            may_start=all_alike(f.may_start, False),
+            on_time=all_alike(f.on_time, np.inf),
+            active_integral=all_alike(f.active_integral, 0.0),
+            rounds_active=all_alike(f.rounds_active, 0.0),
+        )
+
     def _horizon(self, view: View, remaining: Floats) -> float:
         """When all should have ended: what the lower bound allows or the work left needs.
 
@@ -156,6 +205,12 @@ class Outlook:
             horizon_seconds=max(work / view.gpus_total, horizon),
         )
         return latest[: len(view)]
+
+
+def _quantiles(forecast: Forecast, samples: int) -> Floats:
+    """[level, job] of the remaining time, at the middles of as many equal parts."""
+    levels = (np.arange(samples) + 0.5) / samples
+    return np.maximum(np.stack([forecast.quantile(q) for q in levels]), 1e-3)
 
 
 def rough_seconds(view: View) -> Floats:

@@ -3,15 +3,17 @@
 An interval that is called 80 % must hold the truth in 80 % of all cases, whatever the reasons
 for which it would not: futures that were sampled too alike, orders that changed, gangs that did
 not fit. So what was told is remembered until the truth is known, and its errors correct the next
-intervals (split conformal prediction, each end by itself, errors in units of the time foretold).
-Starts of waiting jobs and finishes of waiting and of running jobs have errors of their own. The
-middle is moved only as far as the errors agree on: those that are known first are not like those
-that come later, and a guess from samples is worth more than a correction by unlike cases.
+intervals (split conformal prediction, each end by itself). Errors count in units that grow with
+the time foretold and with how far that end was from the middle, as the root of both: where samples
+agreed, a small error is a surprise, but a job that was to run alone and was stopped is late by
+more than any sample said. Starts of waiting jobs and finishes of waiting and of running jobs have
+errors of their own. The middle is moved only as far as the errors agree on: those that are known
+first are not like those that come later, and a guess from samples is worth more than a correction
+by unlike cases.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, fields
 from enum import IntEnum
 
@@ -20,8 +22,8 @@ import numpy as np
 from shockwave.model.view import Bools, Floats, Ints
 
 TAIL = 0.1  # of the cases beyond either end of an interval
-_AIM = 0.08  # of the errors so far: what comes is never quite like what was, so a little wider
 _AGREED = 0.3  # of the errors may be on the other side of what the middle is moved by
+_ALONE = 0.1  # of the time foretold: errors where all samples agree count as if they did so far
 _REMEMBERED = 2000  # errors of each kind
 _ENOUGH = 20  # errors from which intervals are corrected
 _AT_ONCE = 64  # jobs of which it is remembered what was told of them, spread over all
@@ -37,13 +39,11 @@ class Told(IntEnum):
     FINISH_RUNNING = 2  # of a job that runs
 
 
-# Errors of low, middle and high in units of the time foretold; before there are any, these.
-_Errors = tuple[float, float, float]
-_AT_FIRST: dict[Told, _Errors] = {
-    Told.START: (-0.5, 0.0, 0.8),
-    Told.FINISH_WAITING: (-0.2, 0.0, 0.35),
-    Told.FINISH_RUNNING: (-0.02, 0.0, 0.1),
-}
+# Of the errors so far, beyond either end. What is known of waiting jobs is known of those that did
+# not have to wait for long: what comes is not quite like it. So a little wider, and they more so.
+_AIM = {Told.START: 0.06, Told.FINISH_WAITING: 0.06, Told.FINISH_RUNNING: 0.08}
+# By so much an end is moved outwards before there are errors, in their units.
+_AT_FIRST = {Told.START: 0.3, Told.FINISH_WAITING: 0.3, Told.FINISH_RUNNING: 0.1}
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Promises:
 
     def __init__(self) -> None:
         self._open = _Open.empty()
-        self._errors = {about: deque[_Errors](maxlen=_REMEMBERED) for about in Told}
+        self._errors = {about: _Errors.none() for about in Told}
 
     def remember(self, about: Told, handles: Ints, now: float, told: Intervals) -> None:
         """What was told of these jobs at ``now``, before any correction."""
@@ -134,16 +134,16 @@ class Promises:
     def corrected(self, about: Told, told: Intervals, now: float, unit: float) -> Intervals:
         """The intervals with the errors of their kind taken into account."""
         low, middle, high = self._shift(about, now, unit)
-        scale = np.maximum(told.middle, unit)
-        centre = np.maximum(told.middle + middle * scale, 0.0)
+        below, ahead, above = _scales(told, unit)
+        centre = np.maximum(told.middle + middle * ahead, 0.0)
         about_it = _RESOLUTION_ROUNDS * unit
         # What was foretold is held whatever the errors say: they may be of unlike cases.
         earliest = np.minimum(centre - about_it, told.middle)
         latest = np.maximum(centre + about_it, told.middle)
         return Intervals(
-            low=np.maximum(np.minimum(told.low + low * scale, earliest), 0.0),
+            low=np.maximum(np.minimum(told.low + low * below, earliest), 0.0),
             middle=centre,
-            high=np.maximum(told.high + high * scale, latest),
+            high=np.maximum(told.high + high * above, latest),
         )
 
     def _resolve(self, concerned: Bools, handles: Ints, when: Floats, unit: float) -> None:
@@ -154,28 +154,67 @@ class Promises:
         if hit.any():
             known = self._open.of(hit)
             truth = when[order][np.searchsorted(handles[order], known.handle)] - known.told_at
-            for about, error in zip(known.about.tolist(), _errors(known, truth, unit), strict=True):
-                self._errors[Told(about)].append(error)
+            errors = _Errors.of(known, truth, unit)
+            for about in Told:
+                self._errors[about] = self._errors[about].joined(errors.rows(known.about == about))
             self._open = self._open.of(~hit)
 
-    def _shift(self, about: Told, now: float, unit: float) -> _Errors:
-        """By how much to move low, middle and high, in units of the time foretold.
+    def _shift(self, about: Told, now: float, unit: float) -> tuple[float, float, float]:
+        """By how much to move low, middle and high, each in its own units.
 
         What has not come true although its interval is over counts already, or only the early
         ones would count while the late ones are still to come.
         """
         waited = now - self._open.told_at
         overdue = self._open.of((self._open.about == about) & (waited > self._open.high))
-        errors = [*self._errors[about], *_errors(overdue, now - overdue.told_at, unit)]
-        if len(errors) < _ENOUGH:
-            return _AT_FIRST[about]
-        low, middle, high = np.array(errors).T
-        least, most = np.quantile(middle, (_AGREED, 1.0 - _AGREED))
+        errors = self._errors[about].joined(_Errors.of(overdue, now - overdue.told_at, unit))
+        if len(errors.low) < _ENOUGH:
+            return -_AT_FIRST[about], 0.0, _AT_FIRST[about]
+        least, most = np.quantile(errors.middle, (_AGREED, 1.0 - _AGREED))
         return (
-            float(np.quantile(low, _AIM)),
+            float(np.quantile(errors.low, _AIM[about])),
             float(np.clip(0.0, least, most)),
-            float(np.quantile(high, 1.0 - _AIM)),
+            float(np.quantile(errors.high, 1.0 - _AIM[about])),
         )
+
+
+@dataclass(frozen=True)
+class _Errors:
+    """How far the truth was from each part, in the units of that part; one row per case."""
+
+    low: Floats
+    middle: Floats
+    high: Floats
+
+    @staticmethod
+    def none() -> _Errors:
+        return _Errors(np.empty(0), np.empty(0), np.empty(0))
+
+    @staticmethod
+    def of(told: _Open, truth: Floats, unit: float) -> _Errors:
+        intervals = Intervals(told.low, told.middle, told.high)
+        parts = zip(intervals.parts, _scales(intervals, unit), strict=True)
+        return _Errors(*((truth - part) / scale for part, scale in parts))
+
+    def rows(self, rows: Bools) -> _Errors:
+        return _Errors(self.low[rows], self.middle[rows], self.high[rows])
+
+    def joined(self, other: _Errors) -> _Errors:
+        """Both, the other's last; the oldest are forgotten."""
+        pairs = zip(
+            (self.low, self.middle, self.high), (other.low, other.middle, other.high), strict=True
+        )
+        return _Errors(*(np.concatenate(pair)[-_REMEMBERED:] for pair in pairs))
+
+
+def _scales(told: Intervals, unit: float) -> tuple[Floats, Floats, Floats]:
+    """The units of errors of low, middle and high."""
+    ahead = np.maximum(told.middle, unit)
+    below, above = (
+        np.sqrt(ahead * (side + _ALONE * ahead))
+        for side in (told.middle - told.low, told.high - told.middle)
+    )
+    return below, ahead, above
 
 
 @dataclass(frozen=True)
@@ -204,10 +243,3 @@ class _Open:
                 for column in fields(self)
             )
         )
-
-
-def _errors(told: _Open, truth: Floats, unit: float) -> list[_Errors]:
-    """How far the truth is from each part of the intervals."""
-    scale = np.maximum(told.middle, unit)
-    parts = np.stack([(truth - part) / scale for part in (told.low, told.middle, told.high)])
-    return [tuple(part) for part in parts.T.tolist()]

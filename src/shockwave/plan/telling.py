@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from shockwave.model.view import Bools, Floats, Ints, View
-from shockwave.plan.promises import TAIL, Intervals, Promises, Told
+from shockwave.plan.promises import Intervals, Promises, Told
 
+_STEADY = 0.2  # of the samples beyond either end: the outer ones of a dozen are mere chance
 TELL_EVERY = 13  # rounds; so often what would be told is kept, to be held against the truth
 
 
@@ -22,10 +23,16 @@ class Foretold:
 
     @staticmethod
     def of_samples(starts: Floats, finishes: Floats) -> Foretold:
-        """``[sample, job]``, seconds from now."""
-        quantiles = (TAIL, 0.5, 1.0 - TAIL)
+        """``[sample, job]``, seconds from now; each sample stands for an equal part of all.
+
+        Only as far as the samples say it steadily: the rest is for the errors to say.
+        """
+        levels = (_STEADY, 0.5, 1.0 - _STEADY)
         return Foretold(
-            *(Intervals(*np.quantile(w, quantiles, axis=0)) for w in (starts, finishes))
+            *(
+                Intervals(*np.quantile(times, levels, axis=0, method="hazen"))
+                for times in (starts, finishes)
+            )
         )
 
 

@@ -10,6 +10,7 @@ ingredient is worth.
 
 from __future__ import annotations
 
+from collections import deque
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
@@ -49,7 +50,9 @@ class Settings:
     look_every: int = 16  # decisions while there is room for everybody and nothing to choose
     exact_rounds: int = 64  # of what people are told, before steps become longer
     tell_steps: int = 120
-    most_exact_cells: int = 4_000  # samples x jobs that are gone through round by round
+    tell_samples: int = 12  # futures that people are told of
+    most_exact_cells: int = 8_000  # samples x jobs that are gone through round by round
+    stances_kept: int = 200  # rounds like which stances may follow each other
     index: IndexSettings = field(default_factory=IndexSettings)
     prices: Prices = field(default_factory=Prices)
     reservations: ReservationRules = field(default_factory=ReservationRules)
@@ -68,6 +71,7 @@ class Shockwave(Policy):
         self._outlook = Outlook(self.settings.outlook, self.settings.reservations)
         self._market = OptionMarket(self.settings.market)
         self._stance = 0
+        self._stances = deque([0], maxlen=self.settings.stances_kept)
         self._teller = Teller()
         self._decisions = 0
 
@@ -86,10 +90,11 @@ class Shockwave(Policy):
             if earlier is not futures:
                 futures, worth = earlier, self._worth(earlier)
         stance = self._stance
+        self._stances.append(stance)
         bid = worth.total[stance, 0, : len(view)].astype(np.float64)
         run = fill(largest_first(bid), view)
         price = float(np.delete(bid, run).max(initial=0.0))
-        foretold = cache(lambda: self._foretell(view, futures, stance, run))
+        foretold = cache(lambda: self._foretell(view, forecast, futures, run))
         if not view.between_rounds:  # then not all that are chosen start
             starting = np.where(view.running, 0.0, futures.restart[: len(view)])
             self._teller.follow(view, run, view.now + starting + futures.mean[: len(view)])
@@ -111,7 +116,7 @@ class Shockwave(Policy):
         def explain() -> Explanation:
             futures = deepcopy(self._outlook).futures(view, forecast, self._samples(view))
             worth, stance = self._worth(futures), self._stance
-            foretold = self._foretell(view, futures, stance, run)
+            foretold = self._foretell(view, forecast, futures, run)
             return self._explain(view, futures, worth, stance, run, foretold)
 
         return Decision(run, stable=True, price=0.0, explain=explain)
@@ -169,16 +174,25 @@ class Shockwave(Policy):
 
     # What people are told.
 
-    def _foretell(self, view: View, futures: Futures, stance: int, run: Ints) -> _Samples:
-        """[sample, job] starts and finishes if the stance is kept, in seconds from now."""
+    def _foretell(self, view: View, forecast: Forecast, futures: Futures, run: Ints) -> _Samples:
+        """[sample, job] starts and finishes, in seconds from now.
+
+        In every sample others come, and stances follow each other as in some stretch of the
+        latest rounds: nobody knows either.
+        """
         here, s = len(view), self.settings
-        stances = s.stances[stance : stance + 1]
-        if futures.remaining.size <= s.most_exact_cells:
-            index = Index(futures, stances, s.index)
-            outcome = roll_rounds(futures, index, s.exact_rounds, s.tell_steps)
+        if s.tell_samples * futures.jobs <= s.most_exact_cells:
+            varied = self._outlook.varied(view, forecast, futures, s.tell_samples)
+            used, latest = np.unique(self._stances, return_inverse=True)
+            rounds = np.arange(len(latest))
+            begins = len(latest) * np.arange(varied.samples) // varied.samples
+            stances = latest[(begins[:, None] + rounds) % len(latest)]
+            stances[:, 0] = latest[-1]
+            index = Index(varied, tuple(s.stances[stance] for stance in used), s.index)
+            outcome = roll_rounds(varied, index, s.exact_rounds, s.tell_steps, stances)
             start, finish = outcome.start[0, :, :here], outcome.finish[0, :, :here]
         else:  # gangs are small beside so many: the cluster is as good as fluid
-            outcome = self._roll(futures, stances)
+            outcome = self._roll(futures, s.stances[self._stance : self._stance + 1])
             # The rest of its last round is lost to the others, not to the job.
             start, finish = (
                 outcome.start[0, :, :here],
