@@ -71,7 +71,8 @@ class Outlook:
         contention = max(1.0, (self._workload.jobs + len(coming)) / gpus_total)
         on_time = self._on_time(view, mean, total, coming, horizon)
         fair_jct = self._fair_cluster.finish_times(view, total) - view.arrival
-        reserved = reserve(view, mean, fair_jct, self._rules)
+        usual = max(float(np.median(self._workload.total_seconds)), view.round_seconds)
+        reserved = reserve(view, mean, fair_jct, usual, self._rules)
         # A wide gang is promised a start instead: everybody else would pay for its deadline.
         static = np.where(reserved.wide, np.inf, s.static_limit * contention)
         stretch = np.minimum(static, s.egalitarian_limit * fair_jct / total)

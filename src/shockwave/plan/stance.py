@@ -19,7 +19,8 @@ from shockwave.plan.futures import Futures
 # Rollouts compare many rough futures: single precision is enough for them, and twice as fast.
 Singles = NDArray[np.float32]
 
-_RESERVED = 1000.0  # what a reservation that is due adds: more than anything else can
+_UNDISTURBED = 1000.0  # what a gang bids that is not to be stopped: more than any other can
+_LATEST = 8.0  # fair completion times: however much later, it no longer counts
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ class IndexSettings:
     pressing: float = 4.0  # the height at which it presses
     give_up: float = 0.05  # share of the fair completion time by which it may be late
     give_up_rounds: float = 5.0  # ... after which it returns to the index within about these
+    starving: float = 1.6  # times the completion time in an equally shared cluster; from there on
+    starved: float = 16.0  # ... it presses again, so much for each such time that it is later
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,8 @@ class Index:
         self._worked = _single(f.worked / unit)
         self._on_time = _single(np.minimum(f.on_time / unit, 1e6))
         self._claim = _single(f.claim)
+        self._age = _single(f.elapsed / unit)
+        self._per_fair_jct = _single(unit / f.fair_jct)
         self._reserved = _single(f.reserved / unit)
         self._horizon = f.horizon / unit
 
@@ -143,13 +148,26 @@ class Index:
         pressed = self._pressing * self._pressed(slack - held) / (1.0 + np.square(hopeless))
         gain = soft + self._prompt * prompt * (1.0 + soft)
         fairness = progress * gain + pressed
+        fairness += s.starved * self._starving(now + belief, running)
         fairness *= self._claim
-        fairness += _RESERVED * ((self._reserved <= now) + self._stays)
+        # A reservation that is due yields to those who starve, until its gang runs.
+        due = self._reserved <= now
+        fairness += s.starved * due + _UNDISTURBED * ((due & running) + self._stays)
         # Work that ends within the round, or before it could go on elsewhere, is not taken away.
         ending = running & (belief <= self._last)
         progress += 4.0 * s.pressing * ending
         end = self._claim * self._end * self._pressed(end_slack - held)
         return Worth(progress, fairness, end)
+
+    def _starving(self, finish: Singles, running: Bools) -> Singles:
+        """How many fair completion times too late a job that ends in ``finish`` rounds will be.
+
+        Beyond what is late for everybody. Counted twice for a running job: of two who starve,
+        none is stopped for the other before that one is twice as late.
+        """
+        late = (self._age + finish) * self._per_fair_jct - np.float32(self._settings.starving)
+        late = np.minimum(np.maximum(late, 0.0), np.float32(_LATEST))
+        return np.asarray(late * np.where(running, np.float32(2.0), np.float32(1.0)))
 
     def _pressed(self, slack: Singles) -> Singles:
         """From 0 to 1 as the slack runs out, and on from there: the less slack, the more."""
