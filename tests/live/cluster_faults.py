@@ -59,7 +59,7 @@ def everything_is_killed_once(
         time.sleep(1.5 * ROUND_SECONDS)  # the outage lasts for more than a round
         cluster.start_controller()
         cluster.start_node(lost)
-        wait_for(lambda: not _is_down(scheduler.events(), lost), "the node to be used again")
+        _wait_for_node(scheduler, lost)
         scheduler.kill()
         time.sleep(0.5 * ROUND_SECONDS)
         scheduler.start()
@@ -80,18 +80,30 @@ def _lose_a_node(
     Whoever is submitted for that is added to ``epochs``.
     """
     while True:
-        job, node = wait_for(lambda: _job_on_a_node(scheduler), "a job to make progress on a node")
-        ends_before = _ends(scheduler.events(), job)
-        cluster.kill_node(node, with_jobs=with_jobs)
-        wait_for(lambda: _is_down(scheduler.events(), node), "the loss to be noticed")
-        wait_for(lambda: _ends(scheduler.events(), job) > ends_before, "its job to be off it")
+        node = _kill_under_a_job(scheduler, cluster, with_jobs=with_jobs)
         if any(map(_lost_its_node, scheduler.events())):
             return node
         cluster.start_node(node)
-        wait_for(lambda: not _is_down(scheduler.events(), node), "the node to be used again")
+        _wait_for_node(scheduler, node)
         name = f"job-{len(epochs)}"
         epochs[name] = max(EPOCHS.values())
         scheduler.submit(name, epochs[name], epoch_seconds=1.0)
+
+
+def _kill_under_a_job(scheduler: Scheduler, cluster: Cluster, *, with_jobs: bool) -> str:
+    """The node, when it is known to be down and its job is off it."""
+    job: str
+    node: str
+    job, node = wait_for(lambda: _job_on_a_node(scheduler), "a job to make progress on a node")
+    ends_before = _ends(scheduler.events(), job)
+    cluster.kill_node(node, with_jobs=with_jobs)
+    wait_for(lambda: _is_down(scheduler.events(), node), "the loss to be noticed")
+    wait_for(lambda: _ends(scheduler.events(), job) > ends_before, "its job to be off it")
+    return node
+
+
+def _wait_for_node(scheduler: Scheduler, node: str) -> None:
+    wait_for(lambda: not _is_down(scheduler.events(), node), "the node to be used again")
 
 
 def _job_on_a_node(scheduler: Scheduler) -> tuple[str, str] | None:
