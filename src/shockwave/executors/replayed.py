@@ -18,6 +18,7 @@ import numpy as np
 from shockwave.engine.executor import Launch
 from shockwave.executors.faults import Fault
 from shockwave.executors.simulated import SimulatedExecutor
+from shockwave.executors.simulation import TraceFeed, by_arrival
 from shockwave.model.events import Event, JobFinished, Progressed
 from shockwave.model.job import TraceJob
 from shockwave.model.view import Floats, Ints
@@ -65,15 +66,33 @@ class Overheads:
 
     def noticed(self, ended: float, seconds: EndSeconds) -> float:
         """When an end is seen: by a look that there was, or else by one as far away as it was."""
-        index = bisect_left(self.looked, ended - self.look)
+        seen = self.look_after(ended - self.look)
+        return ended + seconds.notice if seen is None else seen
+
+    def look_after(self, time: float) -> float | None:
+        """When the live scheduler looked next, and saw something; None if that was long after."""
+        index = bisect_left(self.looked, time)
         longest = max((end.notice for end in self.ends.values()), default=0.0)
-        if index < len(self.looked) and self.looked[index] <= ended + longest + self.look:
+        if index < len(self.looked) and self.looked[index] <= time + longest + 2 * self.look:
             return self.looked[index]
-        return ended + seconds.notice
+        return None
 
     def with_starts(self, seconds: float) -> Overheads:
         """Every start takes so long."""
         return replace(self, launch=replace(self.launch, order=0.0, start=seconds), launches={})
+
+
+class ReplayedFeed(TraceFeed):
+    """A job that comes while the scheduler is busy is taken in when that looks next."""
+
+    def __init__(self, jobs: Sequence[TraceJob], overheads: Overheads) -> None:
+        super().__init__(by_arrival(jobs))
+        self._overheads = overheads
+
+    def next_arrival(self) -> float:
+        arrival = super().next_arrival()
+        seen = self._overheads.look_after(arrival)
+        return arrival if seen is None else seen
 
 
 class ReplayedExecutor(SimulatedExecutor):

@@ -23,7 +23,7 @@ from shockwave.executors.faults import (
     NodeOccupation,
     NodeRecovery,
 )
-from shockwave.executors.replayed import Overheads, ReplayedExecutor
+from shockwave.executors.replayed import Overheads, ReplayedExecutor, ReplayedFeed
 from shockwave.executors.simulated import SimulatedExecutor
 from shockwave.executors.simulation import TraceTruth, by_arrival, run_simulation
 from shockwave.measure.fold import fold_history
@@ -157,6 +157,7 @@ def replay(
         chosen,
         predictors.create(feeding, truth=TraceTruth(by_arrival(run.jobs))),
         executor=replaying_executor(run, overheads),
+        feed=ReplayedFeed(run.jobs, overheads),
         tenants=run.tenants,
         journal=journal,
         observers=(told,),
