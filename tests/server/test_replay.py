@@ -254,6 +254,25 @@ def test_a_later_launch_was_carried_out_when_the_looks_say() -> None:
     assert recorded_run(events).overheads.launches["a", 2].order == pytest.approx(0.7)
 
 
+def test_a_job_that_came_while_the_scheduler_was_busy_is_taken_in_with_the_next() -> None:
+    """Two jobs, one decision: else there would be one more in the replay."""
+    second = replace(SPEC, id="b", arrival_seconds=5.6)
+    events: list[Event] = [
+        replace(STARTED, starts=Starts.IMMEDIATE, nodes=Cluster.uniform(2).nodes),
+        JobSubmitted(5.0, SPEC),
+        JobSubmitted(5.6, second),
+        JobStarted(5.9, "a", (("n0", (0,)),), 1),
+        JobStarted(5.9, "b", (("n1", (0,)),), 1),
+        RegimeChanged(7.0, "a", 0, 32),
+        RegimeChanged(7.0, "b", 0, 32),
+        progressed(28.5, 10.0, 0, 2.0, 20.0, 22.0),
+        JobFinished(27.0, "a", 20.0),
+        JobFinished(28.5, "b", 20.0),
+    ]
+    assert recorded_run(events).overheads.taken_in == {"a": 5.9, "b": 5.9}
+    assert replay(events).simulated.leases.start.tolist() == [5.9, 5.9]
+
+
 def test_an_epoch_took_longer_than_it_had_been_under_way() -> None:
     """Or the replay would see it done in a round in which it was not."""
     events = [

@@ -58,6 +58,7 @@ class Overheads:
     looks: Mapping[float, float] = field(default_factory=dict)  # of a round, by when that begins
     save: float = 0.0  # from the end of an epoch until it is saved
     looked: Sequence[float] = ()  # when looks that saw something began, in order
+    taken_in: Mapping[str, float] = field(default_factory=dict)  # by job: the look, where known
 
     @property
     def start_seconds(self) -> float:
@@ -66,16 +67,15 @@ class Overheads:
 
     def noticed(self, ended: float, seconds: EndSeconds) -> float:
         """When an end is seen: by a look that there was, or else by one as far away as it was."""
-        seen = self.look_after(ended - self.look)
-        return ended + seconds.notice if seen is None else seen
-
-    def look_after(self, time: float) -> float | None:
-        """When the live scheduler looked next, and saw something; None if that was long after."""
-        index = bisect_left(self.looked, time)
-        longest = max((end.notice for end in self.ends.values()), default=0.0)
-        if index < len(self.looked) and self.looked[index] <= time + longest + 2 * self.look:
+        index = bisect_left(self.looked, ended - self.look)
+        if index < len(self.looked) and self.looked[index] <= ended + self.longest_notice:
             return self.looked[index]
-        return None
+        return ended + seconds.notice
+
+    @property
+    def longest_notice(self) -> float:
+        """From when something happens until it is seen by the next look."""
+        return self.look + max((end.notice for end in self.ends.values()), default=0.0)
 
     def with_starts(self, seconds: float) -> Overheads:
         """Every start takes so long."""
@@ -83,16 +83,20 @@ class Overheads:
 
 
 class ReplayedFeed(TraceFeed):
-    """A job that comes while the scheduler is busy is taken in when that looks next."""
+    """A job that comes while the scheduler is busy is taken in by its next look.
+
+    Or by the one that is under way: and then before it came, since that look began before.
+    """
 
     def __init__(self, jobs: Sequence[TraceJob], overheads: Overheads) -> None:
         super().__init__(by_arrival(jobs))
-        self._overheads = overheads
+        self._taken_in = overheads.taken_in
 
     def next_arrival(self) -> float:
-        arrival = super().next_arrival()
-        seen = self._overheads.look_after(arrival)
-        return arrival if seen is None else seen
+        if self._next == len(self._jobs):
+            return math.inf
+        spec = self._jobs[self._next].spec
+        return self._taken_in.get(spec.id, spec.arrival_seconds)
 
 
 class ReplayedExecutor(SimulatedExecutor):

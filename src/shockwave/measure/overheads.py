@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -43,7 +44,7 @@ def measured_overheads(events: Sequence[Event], settings: RunStarted) -> Overhea
     if math.isnan(start):
         order, start = 0.0, settings.restart_seconds
     start = min(start, _LONGEST_TYPICAL_START * settings.round_seconds)
-    return Overheads(
+    found = Overheads(
         LaunchSeconds(order, max(start - order, 0.0), *reader.typical_stop_seconds),
         EndSeconds(_mean(end.leave for end in ends.values()),
                    _mean(end.notice for end in ends.values())),
@@ -54,6 +55,7 @@ def measured_overheads(events: Sequence[Event], settings: RunStarted) -> Overhea
         reader.typical_save_seconds,
         tuple(sorted(reader.looked)),
     )  # fmt: skip
+    return replace(found, taken_in=reader.taken_in(found.longest_notice))
 
 
 class _Reader:
@@ -88,6 +90,7 @@ class _Reader:
         self._launched: dict[_Launch, float] = {}  # when it was carried out, where that is known
         self._presumed: dict[_Launch, float] = {}  # ... if it did not end with the last look
         self._held: dict[_Launch, float] = {}  # that was told of it
+        self._arrived: dict[str, float] = {}
         self._worked: dict[_Launch, float] = {}
         self._saves: list[float] = []
         self._unclear: set[_Launch] = set()  # told together with what the launch before it held
@@ -110,6 +113,14 @@ class _Reader:
                 order = whole - start
             found[key] = LaunchSeconds(order, start, *self._stops.get(key, typical_stop))
         return found
+
+    def taken_in(self, longest: float) -> dict[str, float]:
+        """[job] the look that took it in, of those that it started at once."""
+        return {
+            job: ordered
+            for (job, attempt), ordered in self._ordered.items()
+            if attempt == 1 and ordered <= self._arrived[job] + longest
+        }
 
     @property
     def typical_order_seconds(self) -> float:
@@ -137,6 +148,7 @@ class _Reader:
         match event:
             case JobSubmitted():
                 self._names.append(event.job.id)
+                self._arrived[event.job.id] = event.job.arrival_seconds
             case JobStarted():
                 key = (event.job, event.attempt)
                 self._latest[event.job], self._ordered[key] = event, event.time
