@@ -288,6 +288,19 @@ def test_an_epoch_took_longer_than_it_had_been_under_way() -> None:
     assert slow.seconds + after.seconds == pytest.approx(12.0)
 
 
+def test_an_epoch_that_was_only_just_done_is_done_in_the_replay_too() -> None:
+    events = [
+        *live()[:-1],
+        with_start(progressed(20.0, 4.0, 0, 2.0, 8.0, 8.995), 1.0),
+        with_start(progressed(40.0, 10.0, 0, 2.0, 12.0, 20.0), 1.0),
+        JobFinished(38.0, "a", 20.0),
+    ]
+    (run,) = recorded_run(events).jobs
+    times = [regime.epoch_seconds for regime in run.regimes for _ in range(regime.epochs)]
+    assert sum(times[:4]) < 7.995
+    assert sum(times) == pytest.approx(20.0)
+
+
 def test_regimes_that_a_crash_undid_do_not_count() -> None:
     events = live(
         RegimeChanged(18.0, "a", 4, 64),

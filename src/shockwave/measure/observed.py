@@ -20,8 +20,12 @@ _SAME = 1e-9  # relative; what sums differ by when they are the same
 
 @dataclass
 class Launched:
-    """Seconds of a launch so far; ``start`` is nan before it is over."""
+    """Seconds of a launch so far; ``start`` is nan before it is over.
 
+    Any but the first may go on within an epoch.
+    """
+
+    first: bool
     held: float = 0.0
     productive: float = 0.0
     start: float = math.nan
@@ -49,11 +53,11 @@ class ObservedJob:
     told: dict[int, float] = field(default_factory=dict)  # seconds an epoch, by epochs done
     launch: Launched | None = None  # the present one, while it can be followed
 
-    def start(self, option: Option | None) -> None:
+    def start(self, attempt: int, option: Option | None) -> None:
         """It is launched. What is told of it next may still be of the launch before, if any."""
         self.entered = None
         self.option = option or self.option
-        self.launch = None if self.leaving else Launched()
+        self.launch = None if self.leaving else Launched(attempt == 1)
         self.leaving = False
 
     def stop(self, epochs_done: float, *, ordered: bool) -> None:
@@ -100,7 +104,8 @@ class ObservedJob:
         self.launch.productive += productive_seconds
         self.launch.start = start_seconds
         passed = self.launch.held - start_seconds - self.launch.productive
-        if passed > 0.0:  # not if the start is not over
+        least = -_LOOKS_DIFFER_SECONDS if self.launch.first else _LOOKS_DIFFER_SECONDS
+        if passed > least:  # nan, while it starts, is not
             self.under_way[int(self.epochs_done)] = passed
 
     def epoch_seconds(self, configuration: int) -> float:
@@ -179,7 +184,8 @@ def _stretched(
 
     In a stretch, epochs in configurations that were never ``measured`` by themselves took what
     the others leave; and the first took longer than it had been ``under_way`` when the stretch
-    began. What was done anew after a crash counts as it was at the last time.
+    began, which is hardly at all if the one before was only just done. What was done anew after a
+    crash counts as it was at the last time.
     """
     configurations = [regime.configuration for regime in regimes for _ in range(regime.epochs)]
     times = np.repeat([r.epoch_seconds for r in regimes], [r.epochs for r in regimes])
@@ -201,6 +207,11 @@ def _stretched(
         if len(times[later]) and times[first] < least < seconds:
             times[first] = least
             times[later] *= (seconds - least) / times[later].sum()
+    for epochs, passed in under_way.items():
+        early = _LOOKS_DIFFER_SECONDS - passed
+        if 0 < epochs < len(times) and 0.0 < early < times[epochs - 1]:
+            times[epochs - 1] -= early  # it was done just before the look
+            times[epochs] += early
     found: list[Regime] = []
     for configuration, each in zip(configurations, times.tolist(), strict=True):
         last = found[-1] if found else None

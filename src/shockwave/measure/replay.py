@@ -274,7 +274,7 @@ class _Recorder:
                 job.exclusive_seconds = event.exclusive_seconds
                 job.alone = {Option(t, gpus): s for t, gpus, s in event.alone_seconds}
             case JobStarted():
-                self.of(event.job).start(event.option)
+                self.of(event.job).start(event.attempt, event.option)
             case JobFailed():
                 self.of(event.job).given_up = (event.time, event.reason)
             case JobCancelled():
