@@ -271,6 +271,10 @@ def test_a_job_that_came_while_the_scheduler_was_busy_is_taken_in_with_the_next(
     ]
     assert recorded_run(events).overheads.taken_in == {"a": 5.9, "b": 5.9}
     assert replay(events).simulated.leases.start.tolist() == [5.9, 5.9]
+    waiting = JobSubmitted(5.3, replace(SPEC, id="c", arrival_seconds=5.3, gpus=2))
+    later = JobSubmitted(8.0, replace(SPEC, id="d", arrival_seconds=8.0))
+    taken_in = recorded_run([*events[:2], waiting, *events[2:], later]).overheads.taken_in
+    assert taken_in == {"a": 5.9, "c": 5.9, "b": 5.9}
 
 
 def test_an_epoch_took_longer_than_it_had_been_under_way() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -115,12 +116,17 @@ class _Reader:
         return found
 
     def taken_in(self, longest: float) -> dict[str, float]:
-        """[job] the look that took it in, of those that it started at once."""
-        return {
-            job: ordered
-            for (job, attempt), ordered in self._ordered.items()
-            if attempt == 1 and ordered <= self._arrived[job] + longest
-        }
+        """[job] the look that took it in: one that started it, or others that had come by then."""
+        looks = sorted(set(self._ordered.values()))
+        found = {}
+        for job, arrived in self._arrived.items():
+            index = bisect_left(looks, arrived)
+            following = looks[index] if index < len(looks) else math.inf
+            look = self._ordered.get((job, 1), math.inf)
+            look = look if look <= arrived + longest else following
+            if look <= arrived + longest:
+                found[job] = look
+        return found
 
     @property
     def typical_order_seconds(self) -> float:
