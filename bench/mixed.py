@@ -210,6 +210,9 @@ def without_us(cluster: SlurmCluster, came: Sequence[Arrival]) -> dict[str, Any]
         "their_mean_wait_seconds_without_us": float(np.mean(waited)),
         "their_longest_wait_seconds_without_us": max(waited),
         "theirs_overtaken_without_us": len({one.theirs.number for one in passed}),
+        "theirs_overtaken_that_fitted_without_us": len(
+            {one.theirs.number for one in passed if one.fitted}
+        ),
     }
 
 
@@ -233,7 +236,7 @@ def main() -> None:
             with SlurmCluster(folder / "d", nodes=NODES, gpus=GPUS, settings=settings) as cluster:
                 figures |= without_us(cluster, came)
     for label, value in figures.items():
-        print(f"{label:32} {value if not isinstance(value, float) else round(value, 3)}")
+        print(f"{label:40} {value if not isinstance(value, float) else round(value, 3)}")
     chosen.out.mkdir(exist_ok=True)
     (chosen.out / f"mixed-{chosen.mode}.json").write_text(json.dumps(figures, indent=1))
 

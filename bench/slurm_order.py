@@ -2,7 +2,9 @@
 
 Times are those of the controller's log, to the millisecond. An overtaking (ours came later and
 started while theirs waited) is against Slurm's order only if theirs would have fitted then:
-otherwise it is backfill, and the controller decides on that for everybody alike.
+otherwise it is backfill, and the controller decides on that for everybody alike. A job that is
+cancelled holds its GPUs until the controller is told so: ``squeue`` has whole seconds, by which one
+that is cancelled as it starts would never have held any.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ THEIRS = "theirs"  # the comment of their jobs
 _SUBMITTED = re.compile(r"submit_batch_job: JobId=(\d+)")
 _STARTED = re.compile(r"(?:Allocate|Started) JobId=(\d+)")
 _ENDED = re.compile(r"_job_complete: JobId=(\d+) done")
+_CANCELLED = re.compile(r"REQUEST_KILL_JOB JobId=(\d+)")
 
 
 @dataclass(frozen=True)
@@ -46,14 +49,17 @@ class Past:
 def past_jobs(cluster: SlurmCluster) -> list[Past]:
     """All that started so far."""
     log = (cluster.folder / "log" / "slurmctld.log").read_text(errors="replace")
-    submitted, started, ended = (_times(log, what) for what in (_SUBMITTED, _STARTED, _ENDED))
+    kinds = (_SUBMITTED, _STARTED, _ENDED, _CANCELLED)
+    submitted, started, ended, cancelled = (_times(log, what) for what in kinds)
     form = "--format=%A|%k|%b|%N|%e"
     found = []
     for row in cluster.run("squeue", "--noheader", "--states=all", form).splitlines():
         number, comment, gpus, nodes, end = row.split("|")
         key = int(number)
         if key in started and key in submitted:
-            over = ended.get(key) or (_unix(end) if end[:1].isdigit() else time.time())
+            over = ended.get(key) or cancelled.get(key)
+            if over is None:
+                over = _unix(end) if end[:1].isdigit() else time.time()
             names = frozenset(expand(nodes))
             found.append(
                 Past(key, comment, gpus_in(gpus), names, submitted[key], started[key], over)

@@ -155,6 +155,14 @@ def wait_for_a_bad_moment(serving: Serving, rng: random.Random) -> None:
     time.sleep(rng.uniform(0.0, 0.02))
 
 
+def wait_for_a_snapshot(state_dir: Path) -> None:
+    """However busy the machine is: else there is nothing to damage."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not any((state_dir / "snapshots").glob("snapshot-*")):
+        assert time.monotonic() < deadline, "no snapshot was saved"
+        time.sleep(0.05)
+
+
 def damage_newest_snapshot(state_dir: Path, rng: random.Random) -> Iterator[str]:
     """Yields its name."""
     found = sorted((state_dir / "snapshots").glob("snapshot-*"))
@@ -177,8 +185,11 @@ def test_a_scheduler_killed_a_hundred_times_finishes_every_job_exactly_once(
         for number in range(KILLS):
             pid = scheduler.start()
             wait_for_a_bad_moment(scheduler, rng)
+            damages = number % 10 == 5
+            if damages:
+                wait_for_a_snapshot(state_dir)
             scheduler.end(pid, signal.SIGKILL)
-            if number % 10 == 5:
+            if damages:
                 damaged.update(damage_newest_snapshot(state_dir, rng))
         pid = scheduler.start()
         person.join(PATIENCE_SECONDS)

@@ -215,6 +215,96 @@ def test_what_the_cluster_added_is_added_again() -> None:
     assert simulated.leases.start.tolist() == [5.0, 28.0]
 
 
+def with_start(event: Progressed, start_seconds: float) -> Progressed:
+    return replace(event, restart_seconds=np.array([start_seconds]))
+
+
+def test_when_a_look_ended_follows_from_what_jobs_held_by_then() -> None:
+    """Carried out at 10.25. What ends during a look is told as if it had been before it."""
+    events = [
+        *live()[:-1],
+        with_start(progressed(20.0, 4.0, 0, 2.0, 8.0, 9.95), 0.75),
+        with_start(progressed(30.0, 8.0, 0, 2.0, 8.0, 10.15), 0.75),
+        with_start(progressed(33.0, 10.0, 0, 2.0, 4.0, 2.75), 0.75),
+        JobFinished(33.0, "a", 20.0),
+    ]
+    overheads = recorded_run(events).overheads
+    assert overheads.looks == pytest.approx({20.0: 0.2, 30.0: 0.35})
+    assert overheads.look == pytest.approx(0.275)
+    assert overheads.ends["a"].notice == pytest.approx(-0.1)
+    assert list(overheads.looked) == [10.0, 20.0, 30.0, 33.0]
+
+
+def test_a_later_launch_was_carried_out_when_the_looks_say() -> None:
+    again = JobStarted(25.0, "a", (("n0", (0,)),), 2)
+    other = replace(SPEC, id="b")
+    both = Progressed(
+        40.0, np.array([0, 1]), np.array([6.0, 4.0]), np.array([0, 0]), np.full(2, 2.0),
+        np.array([4.0, 8.0]), np.array([14.5, 9.2]), restart_seconds=np.array([1.5, 1.0]),
+    )  # fmt: skip
+    events = live(
+        JobStopped(20.0, "a", 4.0, StopReason.CRASHED),
+        again,
+        JobSubmitted(30.0, other),
+        JobStarted(30.0, "b", (("n0", (1,)),), 1),
+        RegimeChanged(32.0, "b", 0, 32),  # so it was carried out at 31, and the look ended at 40.2
+        both,
+        with_start(progressed(50.0, 10.0, 0, 2.0, 8.0, 10.0), 1.5),
+    )
+    assert recorded_run(events).overheads.launches["a", 2].order == pytest.approx(0.7)
+
+
+def test_a_job_that_came_while_the_scheduler_was_busy_is_taken_in_with_the_next() -> None:
+    """Two jobs, one decision: else there would be one more in the replay."""
+    second = replace(SPEC, id="b", arrival_seconds=5.6)
+    events: list[Event] = [
+        replace(STARTED, starts=Starts.IMMEDIATE, nodes=Cluster.uniform(2).nodes),
+        JobSubmitted(5.0, SPEC),
+        JobSubmitted(5.6, second),
+        JobStarted(5.9, "a", (("n0", (0,)),), 1),
+        JobStarted(5.9, "b", (("n1", (0,)),), 1),
+        RegimeChanged(7.0, "a", 0, 32),
+        RegimeChanged(7.0, "b", 0, 32),
+        progressed(28.5, 10.0, 0, 2.0, 20.0, 22.0),
+        JobFinished(27.0, "a", 20.0),
+        JobFinished(28.5, "b", 20.0),
+    ]
+    assert recorded_run(events).overheads.taken_in == {"a": 5.9, "b": 5.9}
+    assert replay(events).simulated.leases.start.tolist() == [5.9, 5.9]
+    waiting = JobSubmitted(5.3, replace(SPEC, id="c", arrival_seconds=5.3, gpus=2))
+    later = JobSubmitted(8.0, replace(SPEC, id="d", arrival_seconds=8.0))
+    taken_in = recorded_run([*events[:2], waiting, *events[2:], later]).overheads.taken_in
+    assert taken_in == {"a": 5.9, "c": 5.9, "b": 5.9}
+
+
+def test_an_epoch_took_longer_than_it_had_been_under_way() -> None:
+    """Or the replay would see it done in a round in which it was not."""
+    events = [
+        *live()[:-1],
+        with_start(progressed(20.0, 4.0, 0, 2.0, 8.0, 12.5), 1.0),
+        with_start(progressed(40.0, 10.0, 0, 2.0, 12.0, 20.0), 1.0),
+        JobFinished(38.0, "a", 20.0),
+    ]
+    (run,) = recorded_run(events).jobs
+    before, slow, after = run.regimes
+    assert (before, slow.epochs, after.epochs) == (Regime(32, 4, 2.0), 1, 5)
+    assert slow.seconds > 3.5
+    assert slow.seconds + after.seconds == pytest.approx(12.0)
+
+
+def test_an_epoch_that_was_only_just_done_is_done_in_the_replay_too() -> None:
+    events = [
+        *live()[:-1],
+        with_start(progressed(20.0, 4.0, 0, 2.0, 8.0, 8.995), 1.0),
+        with_start(progressed(40.0, 10.0, 0, 2.0, 12.0, 20.0), 1.0),
+        JobFinished(38.0, "a", 20.0),
+    ]
+    (run,) = recorded_run(events).jobs
+    times = [regime.epoch_seconds for regime in run.regimes for _ in range(regime.epochs)]
+    assert sum(times[:4]) < 7.995
+    assert sum(times) == pytest.approx(20.0)
+
+
 def test_regimes_that_a_crash_undid_do_not_count() -> None:
     events = live(
         RegimeChanged(18.0, "a", 4, 64),

@@ -200,12 +200,17 @@ def run_simulation(
     faults: Sequence[Fault] = (),
     retries: Retries | None = None,
     executor: SimulatedExecutor | None = None,
+    feed: Feed | None = None,
     journal: Journal | None = None,
     observers: Sequence[Observer] = (),
     tenants: Sequence[Tenant] = (),
     on_progress: Callable[[int], None] | None = None,
 ) -> list[Event]:
-    """A run with exactly these settings; with an ``executor`` of one's own it has the faults."""
+    """A run with exactly these settings.
+
+    An ``executor`` of one's own has the faults, and a ``feed`` the jobs, which come in the order
+    of :func:`by_arrival`.
+    """
     ordered = by_arrival(jobs)
     memory = MemoryJournal()
     log = Log(SchedulerState(), memory if journal is None else journal)
@@ -215,7 +220,7 @@ def run_simulation(
         policy=policy,
         predictor=predictor,
         executor=executor,
-        feed=TraceFeed(ordered),
+        feed=feed or TraceFeed(ordered),
         log=log,
         retries=retries,
         observers=observers,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,7 +14,21 @@ from shockwave.model.speeds import Speeds
 from shockwave.model.view import Floats
 
 _UNKNOWN_EPOCH_SECONDS = 1.0  # of a job of which nothing was ever measured
+_LOOKS_DIFFER_SECONDS = 0.02  # between a run and its replay
 _SAME = 1e-9  # relative; what sums differ by when they are the same
+
+
+@dataclass
+class Launched:
+    """Seconds of a launch so far; ``start`` is nan before it is over.
+
+    Any but the first may go on within an epoch.
+    """
+
+    first: bool
+    held: float = 0.0
+    productive: float = 0.0
+    start: float = math.nan
 
 
 @dataclass
@@ -34,6 +48,23 @@ class ObservedJob:
     saves: bool = False  # whether it ever told of a checkpoint
     entered: tuple[int, float] | None = None  # epoch and time of the regime; in this launch
     stretches: list[tuple[float, float, float]] = field(default_factory=list)  # see _stretched
+    leaving: bool = False
+    under_way: dict[int, float] = field(default_factory=dict)  # see _stretched
+    told: dict[int, float] = field(default_factory=dict)  # seconds an epoch, by epochs done
+    launch: Launched | None = None  # the present one, while it can be followed
+
+    def start(self, attempt: int, option: Option | None) -> None:
+        """It is launched. What is told of it next may still be of the launch before, if any."""
+        self.entered = None
+        self.option = option or self.option
+        self.launch = None if self.leaving else Launched(attempt == 1)
+        self.leaving = False
+
+    def stop(self, epochs_done: float, *, ordered: bool) -> None:
+        """What it held until it had left is still to be told, if it was ``ordered`` to stop."""
+        self.epochs_done = epochs_done
+        self.entered = self.launch = None
+        self.leaving = ordered
 
     def enter(self, epoch: int, configuration: int, time: float | None) -> None:
         """A crash may have taken the job back behind regimes that it had entered.
@@ -57,11 +88,25 @@ class ObservedJob:
         self.stretches.append((self.epochs_done, epochs_done, productive_seconds))
         self.epochs_done = epochs_done
         if not math.isnan(epoch_seconds):
+            self.told[int(epochs_done)] = epoch_seconds
             values = self.measured.setdefault(self.spec.configurations[index], [])
             values.append((epoch_seconds, max(done, 0.0)))
             if self.option is not None:
                 with_it = self.measured_with.setdefault(self.option, [])
                 with_it.append((epoch_seconds, max(done, 0.0)))
+
+    def held(self, seconds: float, productive_seconds: float, start_seconds: float) -> None:
+        """Of its GPUs, since this was last told; and so how far the epoch under way has come."""
+        self.leaving = False
+        if self.launch is None:
+            return
+        self.launch.held += seconds
+        self.launch.productive += productive_seconds
+        self.launch.start = start_seconds
+        passed = self.launch.held - start_seconds - self.launch.productive
+        least = -_LOOKS_DIFFER_SECONDS if self.launch.first else _LOOKS_DIFFER_SECONDS
+        if passed > least:  # nan, while it starts, is not
+            self.under_way[int(self.epochs_done)] = passed
 
     def epoch_seconds(self, configuration: int) -> float:
         """Measured, each measurement weighted by the epochs it stands for; else declared.
@@ -112,7 +157,7 @@ class ObservedJob:
             return regimes  # measured with several options, or in parts of epochs
         whole = (0, self.spec.epochs, self.exclusive_seconds or 0.0)
         known = {*self.measured, *self.passed}
-        return _stretched(regimes, [*self.stretches, whole], known)
+        return _stretched(regimes, [*self.stretches, whole], known, self.under_way)
 
     def _usual(self) -> tuple[Regime, ...]:
         """Its regimes, each with the time that an epoch of it usually took."""
@@ -133,11 +178,14 @@ def _stretched(
     regimes: tuple[Regime, ...],
     stretches: Iterable[tuple[float, float, float]],
     measured: Container[int],
+    under_way: Mapping[int, float],
 ) -> tuple[Regime, ...]:
     """Epochs as fast as they were: from ``begin`` to ``end`` took so many seconds, in each stretch.
 
     In a stretch, epochs in configurations that were never ``measured`` by themselves took what
-    the others leave. What was done anew after a crash counts as it was at the last time.
+    the others leave; and the first took longer than it had been ``under_way`` when the stretch
+    began, which is hardly at all if the one before was only just done. What was done anew after a
+    crash counts as it was at the last time.
     """
     configurations = [regime.configuration for regime in regimes for _ in range(regime.epochs)]
     times = np.repeat([r.epoch_seconds for r in regimes], [r.epochs for r in regimes])
@@ -146,14 +194,24 @@ def _stretched(
         part = slice(int(begin), int(end))
         if seconds <= 0 or len(times[part]) != end - begin or end <= begin:
             continue
-        if math.isclose(float(times[part].sum()), seconds, rel_tol=_SAME):
-            continue
         left = seconds - float(times[part][known[part]].sum())
-        if known[part].all() or left <= 0:
+        if math.isclose(float(times[part].sum()), seconds, rel_tol=_SAME):
+            pass
+        elif known[part].all() or left <= 0:
             times[part] *= seconds / times[part].sum()
         else:
             guessed = part.start + np.flatnonzero(~known[part])
             times[guessed] *= left / times[guessed].sum()
+        first, later = part.start, slice(part.start + 1, part.stop)
+        least = under_way.get(first, 0.0) + _LOOKS_DIFFER_SECONDS
+        if len(times[later]) and times[first] < least < seconds:
+            times[first] = least
+            times[later] *= (seconds - least) / times[later].sum()
+    for epochs, passed in under_way.items():
+        early = _LOOKS_DIFFER_SECONDS - passed
+        if 0 < epochs < len(times) and 0.0 < early < times[epochs - 1]:
+            times[epochs - 1] -= early  # it was done just before the look
+            times[epochs] += early
     found: list[Regime] = []
     for configuration, each in zip(configurations, times.tolist(), strict=True):
         last = found[-1] if found else None

@@ -8,8 +8,8 @@ the run itself: what is compared is the schedule and its costs, not a forecast o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 import numpy as np
@@ -23,7 +23,7 @@ from shockwave.executors.faults import (
     NodeOccupation,
     NodeRecovery,
 )
-from shockwave.executors.replayed import Overheads, ReplayedExecutor
+from shockwave.executors.replayed import Overheads, ReplayedExecutor, ReplayedFeed
 from shockwave.executors.simulated import SimulatedExecutor
 from shockwave.executors.simulation import TraceTruth, by_arrival, run_simulation
 from shockwave.measure.fold import fold_history
@@ -87,6 +87,7 @@ class RecordedRun:
     faults: tuple[Fault, ...]
     overheads: Overheads
     tenants: tuple[Tenant, ...] = ()  # as they were at the end
+    told: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # see ReplayedExecutor
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,7 @@ def replay(
         chosen,
         predictors.create(feeding, truth=TraceTruth(by_arrival(run.jobs))),
         executor=replaying_executor(run, overheads),
+        feed=ReplayedFeed(run.jobs, overheads),
         tenants=run.tenants,
         journal=journal,
         observers=(told,),
@@ -179,7 +181,7 @@ def replaying_executor(run: RecordedRun, overheads: Overheads) -> SimulatedExecu
     if run.settings.started_unix is None:
         return SimulatedExecutor(run.jobs, overheads.start_seconds, run.faults)
     rounds = run.settings.round_seconds
-    return ReplayedExecutor(run.jobs, overheads, run.faults, round_seconds=rounds)
+    return ReplayedExecutor(run.jobs, overheads, run.faults, round_seconds=rounds, told=run.told)
 
 
 class _WholeJournal(Journal):
@@ -248,6 +250,11 @@ class _Recorder:
                 rows = zip(event.handle.tolist(), *(c.tolist() for c in columns), strict=True)
                 for handle, *row in rows:
                     self.by_handle[handle].progress(*row)
+                if event.restart_seconds is not None:
+                    spent = (event.held_seconds, event.productive_seconds, event.restart_seconds)
+                    rows = zip(event.handle.tolist(), *(c.tolist() for c in spent), strict=True)
+                    for handle, *row in rows:
+                        self.by_handle[handle].held(*row)
                 if event.unsaved_seconds is not None:
                     for handle in event.handle[~np.isnan(event.unsaved_seconds)].tolist():
                         self.by_handle[handle].saves = True
@@ -259,8 +266,7 @@ class _Recorder:
             case RegimeChanged():
                 self.of(event.job).enter(event.epoch, event.configuration, self.measured_at(event))
             case JobStopped():
-                self.of(event.job).epochs_done = event.epochs_done
-                self.of(event.job).entered = None
+                self.of(event.job).stop(event.epochs_done, ordered=event.reason.ordered)
                 if event.reason in (StopReason.CRASHED, StopReason.KILLED):
                     self.crashes.append(JobCrash(event.time, event.job))
             case JobFinished():
@@ -268,9 +274,7 @@ class _Recorder:
                 job.exclusive_seconds = event.exclusive_seconds
                 job.alone = {Option(t, gpus): s for t, gpus, s in event.alone_seconds}
             case JobStarted():
-                job = self.of(event.job)
-                job.entered = None
-                job.option = event.option or job.option
+                self.of(event.job).start(event.attempt, event.option)
             case JobFailed():
                 self.of(event.job).given_up = (event.time, event.reason)
             case JobCancelled():
@@ -335,6 +339,7 @@ class _Recorder:
             tuple(sorted(faults, key=lambda fault: fault.time)),
             measured_overheads(events, self.settings),
             tuple(self.tenants.values()),
+            {name: job.told for name, job in worked.items()},
         )
 
 

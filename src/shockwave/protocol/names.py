@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 
 _MOST_CHARACTERS = 120
@@ -25,6 +24,8 @@ def file_name(identifier: str) -> str:
         for position, byte in enumerate(raw)
     )
     if len(name) > _MOST_CHARACTERS:
+        import hashlib  # rarely needed, and long to load for a supervisor that is to start
+
         digest = hashlib.sha256(raw).hexdigest()[:32]
         name = f"{name[: _MOST_CHARACTERS - 40]}~{digest}"
     return name or "%"

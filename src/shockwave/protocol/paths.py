@@ -25,9 +25,8 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from .lease import Lease
 from .locks import is_held
@@ -37,8 +36,7 @@ from .records import ExitRecord, LaunchRecord, ProcessRecord
 _CHECKPOINT = re.compile(r"ckpt-g(\d+)-e(\d+)-(\d+)\.([^.]+)")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class CheckpointName:
+class CheckpointName(NamedTuple):
     """``ckpt-g<generation>-e<epoch>-<number>.<ending>``; ordered from oldest to newest."""
 
     generation: int
@@ -59,8 +57,7 @@ class CheckpointName:
         return CheckpointName(generation, number, epoch, match[4])
 
 
-@dataclass(frozen=True, slots=True)
-class JobPaths:
+class JobPaths(NamedTuple):
     """The files of one job, and what can be read from them."""
 
     path: Path

@@ -1,29 +1,29 @@
 """What executors and supervisors write down for each other, one class a file.
 
 A job can write in its folder too, so whatever is read may make no sense; then it is not there.
+
+These are named tuples and no dataclasses: GPUs are held while a supervisor loads this, and to
+import :mod:`dataclasses` alone takes a third as long as to start Python.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .files import read_json, write_json
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """The ranks of a launch on one node, and the environment of each."""
 
     node: str
     ranks: list[dict[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchRecord:
+class LaunchRecord(NamedTuple):
     """All that supervisors need to know to run a launch. Times are unix seconds."""
 
     job: str
@@ -41,7 +41,9 @@ class LaunchRecord:
 
     def write(self, path: Path) -> None:
         """One that is lost with the power costs one more launch. Raises :class:`OSError`."""
-        write_json(path, asdict(self), durable=False, private=True)  # it has the environment
+        parts = [part._asdict() for part in self.parts]
+        record = {**self._asdict(), "parts": parts}
+        write_json(path, record, durable=False, private=True)  # it has the environment
 
     @staticmethod
     def read(path: Path) -> LaunchRecord | None:
@@ -54,8 +56,7 @@ class LaunchRecord:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessRecord:
+class ProcessRecord(NamedTuple):
     """Who runs a part. Start times tell a process from a later one with the same number."""
 
     generation: int
@@ -67,7 +68,7 @@ class ProcessRecord:
 
     def write(self, path: Path) -> None:
         """Raises :class:`OSError`."""
-        write_json(path, asdict(self), durable=False)
+        write_json(path, self._asdict(), durable=False)
 
     @staticmethod
     def read(path: Path) -> ProcessRecord | None:
@@ -85,8 +86,7 @@ class ProcessRecord:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class ExitRecord:
+class ExitRecord(NamedTuple):
     """How a part ended. ``codes`` are negative for signals, empty if no rank was started.
 
     ``failed`` has the ranks that failed before anybody asked the part to end, with their codes:
@@ -97,7 +97,7 @@ class ExitRecord:
     node: str
     ended: float  # unix seconds
     codes: Sequence[int] = ()
-    failed: dict[int, int] = field(default_factory=dict)  # rank -> code
+    failed: Mapping[int, int] = {}  # rank -> code
     asked: bool = False  # it was asked to stop
     killed: bool = False  # by its supervisor, when the grace period was over
     out_of_memory: bool = False  # the system killed some process for want of memory meanwhile
@@ -106,7 +106,7 @@ class ExitRecord:
 
     def write(self, path: Path) -> None:
         """Raises :class:`OSError`."""
-        write_json(path, asdict(self))
+        write_json(path, self._asdict())
 
     @staticmethod
     def read(path: Path) -> ExitRecord | None:
@@ -124,7 +124,7 @@ class ExitRecord:
         return self.error is None and bool(self.codes) and not any(self.codes)
 
 
-def _known(cls: type[Any], record: dict[str, Any] | None) -> dict[str, Any]:
+def _known(cls: type[NamedTuple], record: dict[str, Any] | None) -> dict[str, Any]:
     """The fields that this version knows: a later one may write more."""
     record = record or {}
-    return {name: record[name] for name in cls.__dataclass_fields__ if name in record}
+    return {name: record[name] for name in cls._fields if name in record}

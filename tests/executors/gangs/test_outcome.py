@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from shockwave.executors.gangs.folder import JobFolder
-from shockwave.executors.gangs.outcome import Outcome, judge
+from shockwave.executors.gangs.outcome import Ending, Outcome, judge
 from shockwave.protocol.records import ExitRecord
 
 KILLED, TERMINATED, SEGMENTATION = -signal.SIGKILL, -signal.SIGTERM, -signal.SIGSEGV
@@ -50,6 +51,18 @@ def test_a_rank_that_was_killed_on_one_node_explains_what_failed_on_the_others(
     lost_its_peer = ExitRecord(1, "n0", 1.0, [1], {0: 1})
     killed = ExitRecord(1, "n1", 2.0, [KILLED], {1: KILLED})
     assert ended(JobFolder(tmp_path), lost_its_peer, killed) is Outcome.KILLED
+
+
+def test_what_is_withdrawn_in_the_moment_of_its_start_was_not_stopped_by_others(
+    tmp_path: Path,
+) -> None:
+    """It never had a rank; why it was taken back, and for how long it waits, is known."""
+    folder = JobFolder(tmp_path)
+    folder.create()
+    ExitRecord(1, "n0", 7.0, asked=True).write(folder.exit_file(1, 0))
+    withdrawn = Ending(Outcome.KILLED, "Slurm did not start it in 20 s", back_off_seconds=20.0)
+    ending = judge(folder, 1, None, adopted=False, fate=withdrawn)
+    assert ending == replace(withdrawn, time=7.0)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"generation": 1, "ended": "late"}'])

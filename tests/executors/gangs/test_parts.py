@@ -105,7 +105,7 @@ def test_a_lease_that_is_taken_back_stops_every_part(tmp_path: Path, run_part: R
     harness.wait_until((folder.reports(1)).exists)
     lease = folder.lease()
     assert lease is not None
-    folder.write_lease(replace(lease, stop=True))
+    folder.write_lease(lease._replace(stop=True))
     assert ended(folder, parts).outcome is Outcome.STOPPED
 
 

@@ -140,6 +140,13 @@ class LiveJob:
         self._told_held = max(held, self._told_held)
         return row
 
+    def last_row(self, ended: float, ending: Ending) -> ProgressRow:
+        """Of a launch. One that has done all its epochs was silent, as for work, since the last."""
+        row = self.row(ended)
+        if ending.outcome is not Outcome.FINISHED or math.isnan(self.ledger.worked_until):
+            return row
+        return row._replace(silent_seconds=max(ended - self.ledger.worked_until, 0.0))
+
     def close(self, ending: Ending) -> None:
         """The launch is over: what was not saved is lost."""
         finished = ending.outcome is Outcome.FINISHED

@@ -315,7 +315,7 @@ class GangExecutor(LiveExecutor):
             return
         ended = now if ending.time is None else ending.time
         job.close(ending)
-        self._untold.append(job.row(ended))
+        self._untold.append(job.last_row(ended, ending))
         events += news.of_end(job, ending, ended, span)
         job.gang = job.refused = None
         job.idle_since = now

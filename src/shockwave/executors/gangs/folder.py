@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 from shockwave.model.errors import ExecutorError
@@ -29,7 +28,7 @@ class JobFolder(JobPaths):
     def write_lease(self, lease: Lease, *, durable: bool = True) -> None:
         """Not ``durable`` where losing it to a power failure costs nothing."""
         path = self.lease_file
-        self._write(path, lambda: write_json(path, asdict(lease), durable=durable))
+        self._write(path, lambda: write_json(path, lease._asdict(), durable=durable))
 
     def write_launch(self, record: LaunchRecord) -> None:
         path = self.launch_file(record.generation)

@@ -36,6 +36,7 @@ class Ledger:
         self.last_event: str | None = None  # of the present launch, other than "saved"
         self.trains_since = math.nan  # when the present launch had started up, unix seconds
         self.heard = math.nan  # when the present launch last said anything, unix seconds
+        self.worked_until = math.nan  # when its last epoch was done, unix seconds
         self._last_time = 0.0
         self._configurations = configurations
         self._epochs: list[tuple[int, float]] = []  # epochs done then, seconds it took
@@ -95,6 +96,7 @@ class Ledger:
             before = min(self.epochs_done, max(report.epoch - 1, 0))
             self._enter(before if self.regimes else 0, report)
             self._epochs.append((report.epoch, report.seconds or 0.0))
+            self.worked_until = report.time
             self.epochs_done = report.epoch
 
     def unsaved_seconds(self, now: float) -> float:

@@ -68,6 +68,8 @@ def judge(
     if error is not None:
         return Ending(Outcome.CRASHED, error, time=time)
     if any(record.asked for record in told) or (clean and last_event == "stopped"):
+        if fate is not None and not any(record.codes for record in told):
+            return replace(fate, time=time)  # it was taken back in the moment of its start
         outcome = Outcome.FINISHED if last_event == "done" else Outcome.STOPPED
         detail = fate.detail if fate is not None and fate.outcome is Outcome.STOPPED else ""
         if any(record.killed for record in told):

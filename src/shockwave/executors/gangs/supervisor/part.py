@@ -19,12 +19,10 @@ import os
 import selectors
 import signal
 import socket
-import subprocess
 import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
 
 from shockwave.protocol import environment as names
 from shockwave.protocol.files import read_json, write_json
@@ -42,6 +40,7 @@ from shockwave.protocol.processes import (
 )
 from shockwave.protocol.records import ExitRecord, LaunchRecord, ProcessRecord
 
+from .rank import Rank, keep_to_ourselves
 from .rotating_log import RotatingLog
 
 FAILED = 1  # exit code: a rank failed
@@ -67,7 +66,7 @@ class Supervisor:
         self._mine = self._order.parts[part]
         self._siblings = [n for n in range(len(self._order.parts)) if n != part]
         self._locks = locks  # inherited by the ranks: held while any of them lives
-        self._ranks: list[subprocess.Popen[bytes]] = []
+        self._ranks: list[Rank] = []
         self._logs: dict[int, RotatingLog] = {}
         self._selector = selectors.DefaultSelector()
         self._lease = LeaseFile(self._paths.lease_file)
@@ -179,24 +178,17 @@ class Supervisor:
             return
         meeting = {names.MASTER_ADDR: self._order.master_addr, names.MASTER_PORT: str(port)}
         base = {**names.base_environment(os.environ), **self._order.env, **meeting}
+        keep_to_ourselves(but=self._locks)
         for variables, device in zip(self._mine.ranks, self._devices(), strict=True):
             environment = {**base, **device, **variables}
+            leader = self._ranks[0].pid if self._ranks else None
             try:
-                rank = subprocess.Popen(
-                    self._order.argv,
-                    cwd=workdir,
-                    env=environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    pass_fds=self._locks,
-                    process_group=self._ranks[0].pid if self._ranks else 0,
-                )
-            except (OSError, ValueError, subprocess.SubprocessError) as error:
+                rank = Rank(self._order.argv, workdir, environment, leader)
+            except (OSError, ValueError) as error:
                 self._error = f"cannot start {self._order.argv[0]!r}: {error}"
                 return
             self._ranks.append(rank)
-            self._keep_output(int(variables[names.RANK]), rank.stdout)
+            self._keep_output(int(variables[names.RANK]), rank.output)
         self._tell_who_runs(tuple(rank.pid for rank in self._ranks))
 
     def _devices(self) -> list[dict[str, str]]:
@@ -207,14 +199,13 @@ class Supervisor:
             return [{} for _ in range(ranks)]
         return [{names.DEVICES: device} for device in given[:ranks]]
 
-    def _keep_output(self, number: int, output: IO[bytes] | None) -> None:
-        assert output is not None
-        os.set_blocking(output.fileno(), False)
+    def _keep_output(self, number: int, output: int) -> None:
+        os.set_blocking(output, False)
         path = self._paths.log(number)
         log = RotatingLog(
             path, self._order.log_bytes, self._order.log_backups, launch=self._generation
         )
-        self._logs[output.fileno()] = log
+        self._logs[output] = log
         self._selector.register(output, selectors.EVENT_READ)
 
     # While they run.
@@ -241,8 +232,8 @@ class Supervisor:
         """Whether any rank still runs; remembers which ones failed by themselves."""
         for variables, rank in zip(self._mine.ranks, self._ranks, strict=False):
             known = rank.returncode is not None
-            if not known and rank.poll() and self._deadline is None:
-                self._failed[int(variables[names.RANK])] = rank.returncode
+            if not known and (code := rank.poll()) and self._deadline is None:
+                self._failed[int(variables[names.RANK])] = code
         return any(rank.returncode is None for rank in self._ranks)
 
     def _note_who_else_failed(self) -> None:
@@ -273,6 +264,7 @@ class Supervisor:
             self._logs[descriptor].write(data)
         else:
             self._selector.unregister(descriptor)
+            os.close(descriptor)
             self._logs.pop(descriptor).close()
 
     # The end.
@@ -284,13 +276,14 @@ class Supervisor:
         for rank in self._ranks:
             rank.wait()
         while True:
-            for pid in children(os.getpid()):
-                signal_process(pid, signal.SIGKILL)
             try:
-                if os.waitpid(-1, os.WNOHANG)[0] == 0:
-                    self._wait(_SLOT_SECONDS)
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
             except ChildProcessError:
                 return
+            for pid in children(os.getpid()):
+                signal_process(pid, signal.SIGKILL)
+            self._wait(_SLOT_SECONDS)
 
     def _drain(self) -> None:
         deadline = time.monotonic() + _DRAIN_SECONDS
@@ -302,7 +295,7 @@ class Supervisor:
             generation=self._generation,
             node=self._mine.node,
             ended=time.time(),
-            codes=[rank.returncode for rank in self._ranks],
+            codes=[rank.wait() for rank in self._ranks],
             failed=self._failed,
             asked=self._asked,
             killed=self._killed,
@@ -349,4 +342,6 @@ def _free_port(address: str) -> int:
 def main() -> None:
     folder, generation, part, *locks = sys.argv[1:]
     supervisor = Supervisor(Path(folder), int(generation), int(part), [int(n) for n in locks])
-    raise SystemExit(0 if supervisor.run() else FAILED)
+    went_well = supervisor.run()
+    sys.stderr.flush()
+    os._exit(0 if went_well else FAILED)  # the GPUs are held until Python has cleared up otherwise
