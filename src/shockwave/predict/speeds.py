@@ -133,7 +133,6 @@ class SpeedLearner:
         usual: Floats,
     ) -> Speeds:  # fmt: skip
         """Of every job: its model's curves, each with what sets the job apart from it."""
-        jobs = np.arange(len(row))
         models = np.stack([record.mean for record in kinds])  # [kind, curve, option, stage]
         spread = np.array([record.spread for record in kinds])[row]
         likely = np.stack([record.likely for record in kinds])[row]
@@ -145,19 +144,20 @@ class SpeedLearner:
         )  # fmt: skip
         likely = likely * np.exp(-0.5 * (misfit - misfit.min(axis=1, keepdims=True)))
         likely /= likely.sum(axis=1, keepdims=True)
-        now = models[row, :, :, stage] + own  # [job, curve, option]
-        mean = np.einsum("jc,jco->jo", likely, now)
-        open_curve = np.einsum("jc,jco->jo", likely, (now - mean[:, None, :]) ** 2)
-        shared = np.stack([record.variance for record in kinds])[row, :, stage]
-        itself = self._jobs.shown()
         by_stage = np.empty((len(row), len(shape), STAGES))
-        for number in range(len(kinds)):
+        open_curve, shared = np.empty(variance.shape), np.empty(variance.shape)
+        for number, record in enumerate(kinds):  # one at a time: jobs times curves are many
             mine = np.flatnonzero(row == number)
-            by_stage[mine] = np.tensordot(likely[mine], models[number], axes=1)
-        by_stage += np.einsum("jc,jco->jo", likely, own)[:, :, None]
-        mean = by_stage[jobs, :, stage]
-        noise = self.settings.noise**2
+            weight, off = likely[mine], own[mine]
+            by_stage[mine] = np.tensordot(weight, models[number], axes=1)
+            by_stage[mine] += np.einsum("jc,jco->jo", weight, off)[:, :, None]
+            off += models[number][:, :, stage[mine]].transpose(2, 0, 1)
+            off -= np.einsum("jc,jco->jo", weight, off)[:, None, :]
+            open_curve[mine] = np.einsum("jc,jco->jo", weight, np.square(off, out=off))
+            shared[mine] = record.variance[:, stage[mine]].T
+        itself, noise = self._jobs.shown(), self.settings.noise**2
         deviation = np.sqrt(np.where(itself, variance, shared + open_curve + variance) + noise)
+        mean = by_stage[np.arange(len(row)), :, stage]
         return Speeds(mean, deviation, np.sqrt(shared), by_stage)
 
     def _tastes(self, shape: OptionShape) -> Floats:
