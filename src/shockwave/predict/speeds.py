@@ -149,7 +149,7 @@ class SpeedLearner:
         for number, record in enumerate(kinds):  # one at a time: jobs times curves are many
             mine = np.flatnonzero(row == number)
             weight, off = likely[mine], own[mine]
-            by_stage[mine] = np.tensordot(weight, models[number], axes=1)
+            by_stage[mine] = np.einsum("jc,cos->jos", weight, models[number])
             by_stage[mine] += np.einsum("jc,jco->jo", weight, off)[:, :, None]
             off += models[number][:, :, stage[mine]].transpose(2, 0, 1)
             off -= np.einsum("jc,jco->jo", weight, off)[:, None, :]
