@@ -43,7 +43,8 @@ from shockwave.policies.option_market import MarketSettings
 from shockwave.policies.shockwave import Settings, Shockwave
 from shockwave.predict import registry as predictors
 from shockwave.predict.base import Forecast
-from shockwave.predict.speeds import OptionShape, Seen, SpeedLearner, SpeedSettings
+from shockwave.predict.speed_law import OptionShape, SpeedSettings
+from shockwave.predict.speeds import Seen, SpeedLearner
 from shockwave.protocol.files import atomic_writer
 from shockwave.traces.formats import load
 from shockwave.traces.generator import generate

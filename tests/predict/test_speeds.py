@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from shockwave.predict.speeds import (
-    OptionShape,
-    Seen,
-    SpeedLearner,
-    Speeds,
-    SpeedSettings,
-    stage_of,
-)
+from shockwave.model.view import Floats
+from shockwave.predict.speed_law import OptionShape, SpeedSettings
+from shockwave.predict.speeds import Seen, SpeedLearner, Speeds, stage_of
 
 GPUS = np.array([1, 2, 4, 8, 16, 1, 2, 4, 8])
 SHAPE = OptionShape(type=np.array([0] * 5 + [1] * 4), gpus=GPUS, spans=GPUS > 8)
@@ -40,12 +37,59 @@ def after(rows: list[tuple[int, int, float, int, float]]) -> Speeds:
     return SpeedLearner().learn(SHAPE, seen(rows))
 
 
-def test_a_model_that_nobody_ran_follows_the_scaling_law() -> None:
+def test_a_model_that_nobody_ran_gains_by_more_gpus_of_a_node() -> None:
     speeds = after([(0, 0, 20.0, -1, 0.0)])
     gain = speeds.median[0, :-1] / speeds.median[0, 1:]
-    assert (gain[[0, 1, 2, 3, 5, 6, 7]] > 1.0).all()
-    assert (gain[[0, 1, 2, 3, 5, 6, 7]] < 2.0).all()
+    within = [0, 1, 2, 5, 6, 7]
+    assert (gain[within] > 1.0).all()
+    assert (gain[within] < 2.0).all()
+    assert gain[3] < gain[2]  # from one node to two
     assert (speeds.deviation > 1.0).all()
+
+
+def own_measurements(seconds: list[tuple[int, float]]) -> Speeds:
+    """One job alone, measured with one option after the other."""
+    learner, measured = SpeedLearner(), np.full((1, len(SHAPE)), np.nan)
+    for step, (option, time) in enumerate(seconds):
+        measured[0, option] = time
+        rows = seen([(0, 0, 20.0 + step, option, time)])
+        speeds = learner.learn(SHAPE, replace(rows, measured=measured.copy()))
+    return speeds
+
+
+def test_who_gains_nothing_by_a_second_gpu_is_not_believed_to_gain_by_sixteen() -> None:
+    flat = own_measurements([(0, 100.0), (1, 100.0), (2, 100.0)])
+    steep = own_measurements([(0, 100.0), (1, 52.0), (2, 27.0)])
+    assert flat.median[0, 4] > 100.0 > 27.0 > steep.median[0, 4]
+    assert flat.median[0, 7] > 0.6 * flat.median[0, 5]  # nor by more of another type
+    assert steep.median[0, 7] < 0.5 * steep.median[0, 5]
+
+
+def test_what_a_job_has_shown_itself_is_no_longer_in_doubt() -> None:
+    speeds = own_measurements([(0, 100.0), (2, 30.0)])
+    assert speeds.deviation[0, [0, 2]].max() < 0.15 < speeds.deviation[0, [1, 3]].min()
+
+
+def test_how_far_jobs_of_a_model_differ_is_learned() -> None:
+    def newcomer(factors: list[float]) -> Speeds:
+        learner = SpeedLearner()
+        for handle, factor in enumerate(factors):
+            learner.learn(SHAPE, seen([(handle, 0, 20.0, 2, factor * TRUTH[2])]))
+        return learner.learn(SHAPE, seen([(99, 0, 20.0, -1, 0.0)]))
+
+    alike, different = newcomer([1.0] * 10), newcomer([0.4, 2.5] * 5)
+    assert alike.deviation[0, 2] < 0.3 < 0.6 < different.deviation[0, 2]
+
+
+def test_models_that_nobody_ran_are_taken_to_scale_as_others_did() -> None:
+    def newcomer(times: list[float]) -> Floats:
+        learner = SpeedLearner()
+        for model in range(6):
+            for option, time in enumerate(times):
+                learner.learn(SHAPE, seen([(model, model, 20.0, option, time)]))
+        return np.asarray(learner.learn(SHAPE, seen([(99, 50, 20.0, 0, 100.0)])).median[0])
+
+    assert newcomer([100.0, 110.0, 120.0])[2] > 1.5 * newcomer([100.0, 51.0, 26.0])[2]
 
 
 def test_what_was_measured_is_known_and_doubt_grows_with_the_distance() -> None:
@@ -62,7 +106,7 @@ def test_jobs_of_the_same_model_share_what_they_learn() -> None:
     learner.learn(SHAPE, seen([(0, 7, 20.0, 3, TRUTH[3])]))
     newcomer = learner.learn(SHAPE, seen([(1, 7, 20.0, -1, 0.0), (2, 8, 20.0, -1, 0.0)]))
     assert newcomer.median[0, 3] == pytest.approx(TRUTH[3], rel=0.1)
-    assert newcomer.deviation[0, 3] < 0.3 < newcomer.deviation[1, 3]
+    assert newcomer.deviation[0, 3] < 1.0 < newcomer.deviation[1, 3]
 
 
 def test_without_sharing_a_newcomer_knows_nothing() -> None:
@@ -135,14 +179,14 @@ def test_stages_double() -> None:
     assert stage_of(epochs).tolist() == [0, 0, 1, 1, 2, 2, 3, 11]
 
 
-def test_a_job_that_changes_its_pace_does_so_with_every_option() -> None:
+def test_a_job_that_changes_its_pace_does_so_with_other_options_more_or_less() -> None:
     learner = SpeedLearner()
     others = range(1, 9)
     learner.learn(SHAPE, seen([(0, 5, 4.0, 1, 50.0), *((n, 5, 4.0, 1, 50.0) for n in others)]))
     known = [(n, 5, 4.2, 2, 25.0) for n in others]
     before = learner.learn(SHAPE, seen([(0, 5, 4.2, 2, 25.0), *known])).median
     later = learner.learn(SHAPE, seen([(0, 5, 4.4, 2, 50.0), *known])).median
-    assert later[0, 1] / before[0, 1] == pytest.approx(2.0, rel=0.15)
+    assert 1.3 < later[0, 1] / before[0, 1] < 2.1
     assert later[1, 1] / before[1, 1] == pytest.approx(1.0, rel=0.15)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from shockwave.model.options import Options
 from shockwave.model.view import Bools, Floats, Ints, View
+from shockwave.plan.elastic.exploration import hope
 from shockwave.plan.elastic.market import Market
 from shockwave.plan.elastic.sale import Sale, sell
 from shockwave.plan.elastic.worth import Bidders, Shares, Worth, WorthSettings, worth
@@ -22,7 +23,8 @@ from shockwave.plan.telling import Foretold, Teller, waiting
 from shockwave.policies.base import Decision
 from shockwave.policies.memory import PerJob
 from shockwave.predict.lengths import LengthLearner
-from shockwave.predict.speeds import SpeedLearner, Speeds, SpeedSettings
+from shockwave.predict.speed_law import SpeedSettings
+from shockwave.predict.speeds import SpeedLearner, Speeds
 
 _EIGHTY_PERCENT = 1.2816  # deviations on either side
 
@@ -33,9 +35,7 @@ class MarketSettings:
 
     worth: WorthSettings = field(default_factory=WorthSettings)
     speeds: SpeedSettings = field(default_factory=SpeedSettings)
-    curiosity: float = 0.5  # deviations by which an untried option is taken to be better
-    most_hope: float = 0.3  # of the logarithm
-    curious_restarts: float = 10.0  # restarts that a job must have to go for half of that
+    curiosity: float = 0.5  # of the hope that a job alone would have: others wait for what it tries
     price_memory: float = 0.5  # of the round before, in the prices that jobs count with
     believe_epochs: bool = True  # False: as if no job had said how long it is
 
@@ -115,12 +115,10 @@ class OptionMarket:
         rest = np.where(may, np.maximum(speeds.remaining_seconds(done, epochs), 1.0), np.inf)
         whole = np.where(may, speeds.remaining_seconds(np.zeros(len(view)), epochs), np.inf)
         restart = self._restart(view)
-        to_go = rest.min(axis=1)
-        curious = to_go / (to_go + self.settings.curious_restarts * restart)
-        hoped = -self.settings.curiosity * curious[:, None] * speeds.unknown
-        hoped = np.maximum(hoped, -self.settings.most_hope)
+        a_try = 2.0 * restart + view.round_seconds
+        hoped = self.settings.curiosity * hope(speeds.deviation, rest.min(axis=1), a_try)
         return Bidders(
-            seconds=np.where(may, np.exp(speeds.log_mean + hoped), np.inf),
+            seconds=np.where(may, np.exp(speeds.log_mean - hoped), np.inf),
             rest=rest,
             whole=np.maximum(whole, rest),
             held=options.held,

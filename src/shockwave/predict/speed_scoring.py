@@ -21,7 +21,8 @@ from shockwave.model.job import TraceJob
 from shockwave.model.options import Option
 from shockwave.model.view import Floats, Ints
 from shockwave.predict.scoring import PROGRESS
-from shockwave.predict.speeds import OptionShape, Seen, SpeedLearner, SpeedSettings
+from shockwave.predict.speed_law import OptionShape, SpeedSettings
+from shockwave.predict.speeds import Seen, SpeedLearner
 
 DISTANCES = ("measured", "1 doubling", "2 doublings", "further", "another type", "newcomer")
 _MEASURED, _FURTHER, _OTHER_TYPE, _NEWCOMER = 0, 3, 4, 5

@@ -2,16 +2,16 @@
 
 The logarithm of a job's seconds per epoch with option ``o`` after ``b`` doublings of its epochs is
 
-    y_j(o, b)  =  f_k(o, b)  +  h_j(o)
+    y_j(o, b)  =  c(o, b)  +  f_k(o, b)  +  h_j(o)
 
-``f`` belongs to the model (jobs of one kind share what they learn), ``h`` to the job alone. Both
-are Gaussian, so that speeds are log-normal. The mean of ``f`` is a scaling law: twice the GPUs,
-half the time and a little lost to synchronisation, more of it across nodes. Its covariance says how
-far the law can be trusted: the level of a model and its taste for a type of GPU are open; what is
-lost to synchronisation is a random walk over the doublings of the GPUs, so that uncertainty widens
-with the distance from what was measured, and across nodes another step; and all of it drifts as
-training goes on. Conditioning on what was measured is a least-squares problem of the size of one
-model's measurements.
+``c`` is one of several curves of scaling (:mod:`shockwave.predict.speed_law`), which one is a
+question of probability: of the model first, then of the job. ``f`` belongs to the model (jobs of
+one kind share what they learn), ``h`` to the job alone; both are Gaussian. The covariance of ``f``
+says how far a curve can be trusted: the level of a model and its taste for a type of GPU are open;
+what is lost to synchronisation walks with the doublings of the GPUs, so that uncertainty widens
+with the distance from what was measured; and all of it drifts as training goes on. How large ``h``
+is, jobs of the model tell: by how much each was off what the others had let expect. Conditioning
+is a least-squares problem of the size of one model's, then of one job's measurements.
 """
 
 from __future__ import annotations
@@ -22,43 +22,23 @@ import numpy as np
 
 from shockwave.model.options import Options
 from shockwave.model.view import Bools, Floats, Ints, View
+from shockwave.predict.speed_law import (
+    CURVES,
+    STAGES,
+    OptionShape,
+    SpeedSettings,
+    covariance_of_jobs,
+    covariance_of_models,
+    curves,
+)
 
-STAGES = 12  # doublings of the epochs done: 0-1, 1-2, 2-4, ... epochs
 _STAGE_ENDS: Floats = np.append(2.0 ** np.arange(STAGES - 1), np.inf)
 _STAGE_STARTS: Floats = np.append(0.0, _STAGE_ENDS[:-1])
-
-
-@dataclass(frozen=True)
-class SpeedSettings:
-    """Standard deviations in units of the logarithm: 0.1 is about 10 %."""
-
-    loss_per_doubling: float = 0.08  # what the scaling law loses to synchronisation
-    loss_across_nodes: float = 0.2
-    first_loss: float = 0.5  # more of it per doubling in the first epoch, when large batches waste
-    first_loss_stages: float = 1.5  # stages in which that halves
-    first_spread: float = 0.35  # how far a model is from that: one that is fine-tuned has none
-    level: float = 3.0  # of a model nobody has run
-    type: float = 0.7  # what a type of GPU is worth to one model more than to others
-    doubling: float = 0.2  # per doubling of the GPUs
-    across_nodes: float = 0.3
-    stage: float = 0.3  # per doubling of the GPUs, that training itself changes
-    stage_memory: float = 2.0  # stages after which the change is forgotten
-    job: float = 0.2  # how far one job of a model is from another
-    job_memory: float = 4.0  # doublings of the GPUs after which its difference is forgotten
-    noise: float = 0.02  # of a measurement
-    share: bool = True  # learn from other jobs of the same model
-
-
-@dataclass(frozen=True)
-class OptionShape:
-    """What options are, as far as speeds depend on it."""
-
-    type: Ints  # [option]
-    gpus: Ints  # [option]
-    spans: Bools  # [option] needs several nodes
-
-    def __len__(self) -> int:
-        return len(self.type)
+_PRIOR_MODELS = 2.0  # that the curves without any experience count for
+_PRIOR_JOBS = 2.0  # that the spread between jobs without any experience counts for
+_LEAST_SPREAD, _MOST_SPREAD = 0.05, 9.0  # of the variance between jobs as set
+_OTHER_PACE = 0.2  # change of the logarithm after which a job is not what it was
+_OTHER_CURVE = 0.3  # probability that a job is not on its model's curve, if jobs differ
 
 
 @dataclass(frozen=True)
@@ -112,9 +92,7 @@ class SpeedLearner:
         self.settings = settings or SpeedSettings()
         self._shape: OptionShape | None = None
         self._kinds: dict[int, _Kind] = {}
-        self._handle: Ints = np.empty(0, dtype=np.int64)
-        self._difference: Floats = np.empty((0, 0))  # [job, option] of its own, nan if unknown
-        self._cell: Ints = np.empty((0, 3), dtype=np.int64)  # option, stage of its last measurement
+        self._jobs = _Measured.nothing()
 
     def see(self, view: View, options: Options, declared: Floats | None = None) -> Speeds:
         """Learns from a round as a policy sees it; ``declared`` in place of what jobs said."""
@@ -132,110 +110,194 @@ class SpeedLearner:
 
     def learn(self, shape: OptionShape, seen: Seen) -> Speeds:
         """The posterior after this round's measurements. Jobs that are gone are forgotten."""
-        self._fit(shape, seen.handle)
+        if self._shape is None or len(self._shape) != len(shape):
+            for record in self._kinds.values():
+                record.widen(len(shape))
+        self._shape = shape
+        self._jobs = self._jobs.of(seen.handle, len(shape))
         kind = seen.kind if self.settings.share else seen.handle
         stage = stage_of(seen.epochs_done)
         self._observe(shape, seen, kind, stage)
         numbers, row = np.unique(kind, return_inverse=True)
         kinds = [self._kinds.setdefault(number, _Kind()) for number in numbers.tolist()]
-        tastes = self._tastes(shape)
+        tastes, usual = self._tastes(shape), self._usual_curves()
         for record in kinds:
-            record.condition(shape, self.settings, tastes)
-        mean = np.stack([record.mean for record in kinds])[row]  # [job, option, stage]
-        unknown = np.stack([record.variance for record in kinds])[row, :, stage]
+            record.condition(shape, self.settings, tastes, usual)
         if not self.settings.share:
-            gone = self._kinds.keys() - set(numbers.tolist())
-            for number in gone:
+            for number in self._kinds.keys() - set(numbers.tolist()):
                 del self._kinds[number]
-        own, certain = self._own(shape, seen, stage, mean)
-        mean = mean + own[:, :, None]
-        variance = unknown + self.settings.job**2 * (1.0 - certain**2) + self.settings.noise**2
-        now = mean[np.arange(len(row)), :, stage]
-        return Speeds(now, np.sqrt(variance), np.sqrt(unknown), mean)
+        return self._posterior(shape, seen, stage, kinds, row, usual)
+
+    def _posterior(
+        self, shape: OptionShape, seen: Seen, stage: Ints, kinds: list[_Kind], row: Ints,
+        usual: Floats,
+    ) -> Speeds:  # fmt: skip
+        """Of every job: its model's curves, each with what sets the job apart from it."""
+        models = np.stack([record.mean for record in kinds])  # [kind, curve, option, stage]
+        spread = np.array([record.spread for record in kinds])[row]
+        likely = np.stack([record.likely for record in kinds])[row]
+        other = (_OTHER_CURVE * np.minimum(spread, 1.0))[:, None]
+        likely = (1.0 - other) * likely + other * usual
+        own, variance, misfit = self._jobs.apart(
+            covariance_of_jobs(shape, self.settings), spread, models, row, stage, seen.declared,
+            self.settings.noise,
+        )  # fmt: skip
+        likely = likely * np.exp(-0.5 * (misfit - misfit.min(axis=1, keepdims=True)))
+        likely /= likely.sum(axis=1, keepdims=True)
+        by_stage = np.empty((len(row), len(shape), STAGES))
+        open_curve, shared = np.empty(variance.shape), np.empty(variance.shape)
+        for number, record in enumerate(kinds):  # one at a time: jobs times curves are many
+            mine = np.flatnonzero(row == number)
+            weight, off = likely[mine], own[mine]
+            by_stage[mine] = np.einsum("jc,cos->jos", weight, models[number])
+            by_stage[mine] += np.einsum("jc,jco->jo", weight, off)[:, :, None]
+            off += models[number][:, :, stage[mine]].transpose(2, 0, 1)
+            off -= np.einsum("jc,jco->jo", weight, off)[:, None, :]
+            open_curve[mine] = np.einsum("jc,jco->jo", weight, np.square(off, out=off))
+            shared[mine] = record.variance[:, stage[mine]].T
+        itself, noise = self._jobs.shown(), self.settings.noise**2
+        deviation = np.sqrt(np.where(itself, variance, shared + open_curve + variance) + noise)
+        mean = by_stage[np.arange(len(row)), :, stage]
+        return Speeds(mean, deviation, np.sqrt(shared), by_stage)
 
     def _tastes(self, shape: OptionShape) -> Floats:
         """[type] how much longer an epoch takes there than on other types, over all models.
 
-        From models that were measured on several types; their differences are averaged, and
-        count the more the more models there are.
+        From models that were measured on several types, with the fewest GPUs: there nothing is
+        exchanged. Their differences are averaged, and count the more the more models there are.
         """
         types = int(shape.type.max(initial=-1)) + 1
         total, models = np.zeros(types), np.zeros(types)
+        fewest = [
+            own[np.argmin(shape.gpus[own])] if len(own) else 0
+            for own in (np.flatnonzero(shape.type == number) for number in range(types))
+        ]
         for record in self._kinds.values():
             measured = record.count.sum(axis=1) > 0
             numbers = np.unique(shape.type[: len(measured)][measured])
             if record.fitted and len(numbers) > 1:
-                own = np.array([record.mean[shape.type == number].mean() for number in numbers])
+                middle = np.tensordot(record.likely, record.mean, axes=1)
+                own = np.array([middle[fewest[number]].mean() for number in numbers])
                 total[numbers] += own - own.mean()
                 models[numbers] += 1.0
         return np.asarray(total / (models + 0.5))
 
-    def _fit(self, shape: OptionShape, handle: Ints) -> None:
-        """Rows for these jobs, columns for these options; options only ever come to the end."""
-        if self._shape is None or len(self._shape) != len(shape):
-            for record in self._kinds.values():
-                record.widen(len(shape))
-        self._shape = shape
-        difference = np.full((len(handle), len(shape)), np.nan)
-        cell = np.full((len(handle), 3), -1, dtype=np.int64)
-        known = np.isin(handle, self._handle, assume_unique=True)
-        old = np.searchsorted(self._handle, handle[known])
-        difference[known, : self._difference.shape[1]] = self._difference[old]
-        cell[known] = self._cell[old]
-        self._handle, self._difference, self._cell = handle, difference, cell
+    def _usual_curves(self) -> Floats:
+        """[curve] how likely each is for a model that nobody has run: as it was for the others."""
+        known = [record.likely for record in self._kinds.values() if record.fitted]
+        total = np.full(CURVES, _PRIOR_MODELS / CURVES) + np.sum(known, axis=0)
+        return np.asarray(total / total.sum())
 
     def _observe(self, shape: OptionShape, seen: Seen, kind: Ints, stage: Ints) -> None:
         latest = seen.measured[np.arange(len(kind)), np.maximum(seen.held, 0)]
         running = np.flatnonzero((seen.held >= 0) & (latest > 0) & np.isfinite(latest))
+        variance = np.diagonal(covariance_of_jobs(shape, self.settings))
         for job in running.tolist():
             option, now, number = int(seen.held[job]), int(stage[job]), int(kind[job])
+            value = float(np.log(latest[job]))
             record = self._kinds.setdefault(number, _Kind())
             record.widen(len(shape))
-            again = tuple(self._cell[job].tolist()) == (option, now, number)
-            record.add(option, now, float(np.log(latest[job])), again)
-            self._cell[job] = option, now, number
-
-    def _own(
-        self, shape: OptionShape, seen: Seen, stage: Ints, mean: Floats
-    ) -> tuple[Floats, Floats]:
-        """[job, option] how far the job is from its model, and the correlation behind that."""
-        jobs = np.arange(len(stage))
-        running = np.flatnonzero(seen.held >= 0)
-        held = seen.held[running]
-        latest = seen.measured[running, held]
-        expected = mean[running, held, stage[running]]
-        before = self._difference[running, held]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            now = np.where(latest > 0, np.log(latest) - expected, before)
-        # A job that has changed its pace, as with another batch size, did so with every option.
-        self._difference[running] += np.nan_to_num(now - before)[:, None]
-        self._difference[running, held] = now
-        known = ~np.isnan(self._difference)
-        claimed = np.isfinite(seen.declared) & (seen.declared > 0) & ~known
-        own = self._difference
-        if claimed.any():  # what a job says of itself is a measurement until there is one
-            at_first = mean[jobs, :, stage]
-            with np.errstate(divide="ignore", invalid="ignore"):
-                said = np.log(np.where(claimed, seen.declared, 1.0)) - at_first
-            own, known = np.where(claimed, said, own), known | claimed
-        doublings = np.log2(shape.gpus)
-        other_type = (shape.type[:, None] != shape.type).astype(np.float64)
-        apart = np.abs(doublings[:, None] - doublings) + 2.0 * other_type  # [option, option]
-        somebody = np.asarray(known.any(axis=1))
-        nearest = np.zeros(own.shape, dtype=np.int64)
-        distance = np.full(own.shape, np.inf)
-        nearest[somebody], distance[somebody] = _nearest(apart, known[somebody])
-        correlation = np.exp(-distance / self.settings.job_memory)
-        value = np.where(somebody[:, None], own[jobs[:, None], nearest], 0.0)
-        return correlation * value, correlation
+            if not self._jobs.knows(job):
+                record.compare(option, now, value, float(variance[option]))
+            again = self._jobs.last(job) == (option, now, number)
+            record.add(option, now, value, again)
+            self._jobs.take(job, (option, now, number), value, record.drift(option, now))
 
 
-def _nearest(apart: Floats, known: Bools) -> tuple[Ints, Floats]:
-    """[job, option] the nearest option that is known, and how far away it is."""
-    patterns, row = np.unique(known, axis=0, return_inverse=True)
-    distance = np.where(patterns[:, None, :], apart, np.inf)  # [pattern, option, known option]
-    nearest = distance.argmin(axis=2)
-    return nearest[row.ravel()], distance.min(axis=2)[row.ravel()]
+@dataclass
+class _Measured:
+    """What was measured of every job: its latest logarithm with every option."""
+
+    handle: Ints  # [job]
+    value: Floats  # [job, option] nan if it was not
+    doubt: Floats  # [job, option] variance since: its pace has changed meanwhile
+    stage: Ints  # [job, option] when it was measured
+    cell: Ints  # [job, 3] option, stage and kind of its last measurement
+
+    @staticmethod
+    def nothing() -> _Measured:
+        none, whole = np.empty((0, 0)), np.empty((0, 0), dtype=np.int64)
+        return _Measured(np.empty(0, dtype=np.int64), none, none, whole, whole.reshape(0, 3))
+
+    def of(self, handle: Ints, options: int) -> _Measured:
+        """Rows for these jobs, columns for these options; options only ever come to the end."""
+        made = _Measured(
+            handle,
+            np.full((len(handle), options), np.nan),
+            np.zeros((len(handle), options)),
+            np.zeros((len(handle), options), dtype=np.int64),
+            np.full((len(handle), 3), -1, dtype=np.int64),
+        )
+        known = np.isin(handle, self.handle, assume_unique=True)
+        old, width = np.searchsorted(self.handle, handle[known]), self.value.shape[1]
+        made.value[known, :width] = self.value[old]
+        made.doubt[known, :width] = self.doubt[old]
+        made.stage[known, :width] = self.stage[old]
+        made.cell[known] = self.cell[old]
+        return made
+
+    def knows(self, job: int) -> bool:
+        return bool(self.cell[job, 0] >= 0)
+
+    def shown(self) -> Bools:
+        """[job, option] whether the job itself has shown it, at its present pace."""
+        return np.asarray(~np.isnan(self.value) & (self.doubt < _OTHER_PACE**2))
+
+    def last(self, job: int) -> tuple[int, int, int]:
+        option, stage, kind = self.cell[job].tolist()
+        return option, stage, kind
+
+    def take(self, job: int, cell: tuple[int, int, int], value: float, drift: Floats) -> None:
+        """A new measurement. ``drift[stage]`` is what the model let expect since that stage.
+
+        A job that has changed its pace, as with another batch size, did so with every option, more
+        or less.
+        """
+        option, now, _ = cell
+        if self.last(job)[0] == option:
+            change = value - self.value[job, option] - drift[self.stage[job, option]]
+            self.value[job] += change
+            self.doubt[job] += change**2
+        self.value[job, option], self.doubt[job, option] = value, 0.0
+        self.stage[job, option] = now
+        self.cell[job] = cell
+
+    def apart(
+        self, covariance: Floats, spread: Floats, models: Floats, row: Ints, stage: Ints,
+        declared: Floats, noise: float,
+    ) -> tuple[Floats, Floats, Floats]:  # fmt: skip
+        """How far every job is from each curve of its model, given what was measured of it.
+
+        [job, curve, option] the mean, [job, option] the variance, and [job, curve] the misfit
+        (squares of what was measured, by their covariance). What a job says of itself is a
+        measurement until there is one.
+        """
+        said = np.isfinite(declared) & (declared > 0) & np.isnan(self.value)
+        value = np.where(said, np.log(np.where(said, declared, 1.0)), self.value)
+        at = np.where(said, stage[:, None], self.stage)
+        known = ~np.isnan(value)
+        width = int(known.sum(axis=1).max(initial=0))
+        jobs, spread = np.arange(len(row))[:, None], spread[:, None, None]
+        before = spread[:, 0] * np.diagonal(covariance)
+        count = models.shape[1]
+        if not width:
+            own = np.zeros((len(row), count, len(covariance)))
+            return own, before, own[:, :, 0]
+        option = np.argsort(~known, axis=1, kind="stable")[:, :width]  # [job, measurement]
+        there = known[jobs, option]
+        expected = models[row[:, None], :, option, at[jobs, option]]  # [job, measurement, curve]
+        off = np.where(there[:, :, None], value[jobs, option][:, :, None] - expected, 0.0)
+        both = there[:, :, None] & there[:, None, :]
+        inner = np.where(both, spread * covariance[option[:, :, None], option[:, None, :]], 0.0)
+        diagonal = np.arange(width)
+        inner[:, diagonal, diagonal] += np.where(there, self.doubt[jobs, option] + noise**2, 1.0)
+        cross = np.where(there[:, :, None], spread * covariance[option], 0.0)
+        solved = np.linalg.solve(inner, np.concatenate([off, cross], axis=2))
+        own = np.einsum("jmo,jmc->jco", cross, solved[:, :, :count])
+        explained = np.einsum("jmo,jmo->jo", cross, solved[:, :, count:])
+        variance = np.maximum(before - explained, 0.0)
+        misfit = np.einsum("jmc,jmc->jc", off, solved[:, :, :count])
+        return own, variance, misfit
 
 
 @dataclass
@@ -244,19 +306,45 @@ class _Kind:
 
     total: Floats = field(default_factory=lambda: np.zeros((0, STAGES)))
     count: Floats = field(default_factory=lambda: np.zeros((0, STAGES)))
-    mean: Floats = field(default_factory=lambda: np.zeros((0, STAGES)))
+    mean: Floats = field(default_factory=lambda: np.zeros((CURVES, 0, STAGES)))
     variance: Floats = field(default_factory=lambda: np.zeros((0, STAGES)))
+    likely: Floats = field(default_factory=lambda: np.full(CURVES, 1.0 / CURVES))
+    _apart: float = _PRIOR_JOBS  # squares of how far jobs were from what was expected of them
+    _compared: float = _PRIOR_JOBS
     _used: tuple[Floats, Floats] | None = None  # of the last conditioning: averages, counts
 
     @property
     def fitted(self) -> bool:
-        return self._used is not None
+        return self._used is not None and bool((self.count > 0).any())
+
+    @property
+    def spread(self) -> float:
+        """The variance between jobs of the model, over that of the settings."""
+        return float(np.clip(self._apart / self._compared, _LEAST_SPREAD, _MOST_SPREAD))
 
     def widen(self, options: int) -> None:
         if options > len(self.total):
             more = np.zeros((options - len(self.total), STAGES))
             self.total, self.count = np.vstack([self.total, more]), np.vstack([self.count, more])
             self._used = None
+
+    def compare(self, option: int, stage: int, log_seconds: float, job_variance: float) -> None:
+        """How far a job's first measurement is from what others let expect."""
+        if not self.fitted:
+            return
+        middle = float(self.likely @ self.mean[:, option, stage])
+        doubt = float(self.variance[option, stage])
+        doubt += float(self.likely @ (self.mean[:, option, stage] - middle) ** 2)
+        weight = (job_variance / (job_variance + doubt)) ** 2
+        self._apart += weight * max((log_seconds - middle) ** 2 - doubt, 0.0) / job_variance
+        self._compared += weight
+
+    def drift(self, option: int, stage: int) -> Floats:
+        """[stage] how much longer an epoch takes now than it took then."""
+        if not self.fitted:
+            return np.zeros(STAGES)
+        middle = self.likely @ self.mean[:, option]
+        return np.asarray(middle[stage] - middle)
 
     def add(self, option: int, stage: int, log_seconds: float, again: bool) -> None:
         """A measurement; ``again`` if the same job was the last to measure this cell, just now."""
@@ -269,13 +357,19 @@ class _Kind:
 
     def _changed(self, average: Floats, before: Floats, count: Floats, noise: float) -> bool:
         """Whether there are new cells, other averages, or many more jobs behind them."""
-        if (np.isnan(before) != np.isnan(average)).any():
+        if np.isnan(average).all() or (np.isnan(before) != np.isnan(average)).any():
             return True
         moved = np.nanmax(np.abs(average - before), initial=0.0) > 0.5 * noise
         return bool(moved or (self.count > 1.5 * count + 0.5).any())
 
-    def condition(self, shape: OptionShape, s: SpeedSettings, tastes: Floats) -> None:
-        """The posterior of ``f`` at every cell, unless little has changed since the last one."""
+    def condition(
+        self, shape: OptionShape, s: SpeedSettings, tastes: Floats, usual: Floats
+    ) -> None:
+        """The posterior at every cell, unless little has changed since the last one.
+
+        Every curve is conditioned on what was measured; the less it had to be bent, by the
+        covariance, the likelier it is.
+        """
         self.widen(len(shape))
         average = np.divide(
             self.total, self.count, out=np.full_like(self.total, np.nan), where=self.count > 0
@@ -283,56 +377,22 @@ class _Kind:
         if self._used is not None and not self._changed(average, *self._used, s.noise):
             return
         self._used = average, self.count.copy()
-        option, stage = np.nonzero(self.count > 0)
-        law = _law(shape, s) + tastes[shape.type][:, None]
+        option, stage = (found.astype(np.int64) for found in np.nonzero(self.count > 0))
+        seen = option, stage
+        law = curves(shape, s, tastes)
         grid = np.repeat(np.arange(len(shape)), STAGES), np.tile(np.arange(STAGES), len(shape))
-        prior = _covariance(shape, s, grid, grid, diagonal=True)
-        if not len(option):
-            self.mean = law
-            self.variance = prior.reshape(len(shape), STAGES)
-            return
-        seen = (option, stage)
-        inner = _covariance(shape, s, seen, seen)
-        inner[np.diag_indices(len(option))] += s.noise**2 + s.job**2 / self.count[option, stage]
-        cross = _covariance(shape, s, grid, seen)
-        weights = np.linalg.solve(inner, cross.T)  # [seen, cell]
-        shift = weights.T @ (average[option, stage] - law[option, stage])
-        self.mean = law + shift.reshape(len(shape), STAGES)
-        variance = prior - (cross.T * weights).sum(axis=0)
-        self.variance = np.maximum(variance, 0.0).reshape(len(shape), STAGES)
-
-
-def _law(shape: OptionShape, s: SpeedSettings) -> Floats:
-    """[option, stage] log seconds by the scaling law alone, for one GPU taking a minute."""
-    doublings = np.log2(shape.gpus)[:, None]
-    first = s.first_loss * 0.5 ** (np.arange(STAGES) / s.first_loss_stages)
-    lost = (s.loss_per_doubling + first) * doublings + s.loss_across_nodes * shape.spans[:, None]
-    return np.asarray(np.log(60.0) - np.log(2.0) * doublings + lost)
-
-
-def _covariance(
-    shape: OptionShape,
-    s: SpeedSettings,
-    left: tuple[Ints, Ints],
-    right: tuple[Ints, Ints],
-    diagonal: bool = False,
-) -> Floats:
-    """Between cells (option, stage): [left, right], or [cell] of each with itself."""
-    (option, stage), (other, later) = left, right
-    if not diagonal:
-        option, stage = option[:, None], stage[:, None]
-    doublings = np.log2(shape.gpus)
-    same_type = shape.type[option] == shape.type[other]
-    fewer = np.minimum(doublings[option], doublings[other])
-    both_span = shape.spans[option] & shape.spans[other]
-    drift = np.exp(-np.abs(stage - later) / s.stage_memory)
-    first = 0.5 ** ((stage + later) / s.first_loss_stages) * doublings[option] * doublings[other]
-    alike = 0.5 + 0.5 * same_type  # half of what synchronisation costs is the model's, on any type
-    return np.asarray(
-        s.level**2
-        + s.type**2 * same_type
-        + s.doubling**2 * fewer * alike
-        + s.across_nodes**2 * both_span * alike
-        + s.stage**2 * drift * (0.1 + fewer)
-        + s.first_spread**2 * first
-    )
+        prior = covariance_of_models(shape, s, grid, grid, diagonal=True)
+        self.mean, self.likely = law, usual
+        if len(option):
+            inner = covariance_of_models(shape, s, seen, seen)
+            apart = self.spread * np.diagonal(covariance_of_jobs(shape, s))[option]
+            inner[np.diag_indices(len(inner))] += s.noise**2 + apart / self.count[seen]
+            cross = covariance_of_models(shape, s, grid, seen)
+            weights = np.linalg.solve(inner, cross.T)  # [seen, cell]
+            off = average[seen] - law[:, option, stage]  # [curve, seen]
+            self.mean = law + (off @ weights).reshape(law.shape)
+            misfit = (off * np.linalg.solve(inner, off.T).T).sum(axis=1)
+            likely = usual * np.exp(-0.5 * (misfit - misfit.min()))
+            self.likely = likely / likely.sum()
+            prior = prior - (cross.T * weights).sum(axis=0)
+        self.variance = np.maximum(prior, 0.0).reshape(len(shape), STAGES)
