@@ -97,3 +97,39 @@ def test_a_reservation_that_is_due_goes_before_everything() -> None:
         jobs, running=[True, False, False], reserved=[np.inf, 0.0, np.inf], horizon=100.0
     )
     assert worth(futures).total[0, 0].argmax() == 1
+
+
+def test_who_starves_presses_again_the_more_the_later() -> None:
+    """Whatever the stance: the short job goes before a long one that decides the common end."""
+    at = [3600.0, 7200.0, 14_400.0]
+    jobs = make_futures(
+        [[600.0, 600.0, 600.0, 36_000.0]], elapsed=[*at, 0.0], fair_jct=[3600.0] * 3 + [1e6],
+        running=[False] * 3 + [True], horizon=30_000.0,
+    )  # fmt: skip
+    for stances in (ALL, NONE):
+        early, late, later, _ = worth(jobs, stances).fairness[0, 0].tolist()
+        assert early < late < later
+    assert worth(jobs).total[0, 0].argmax() == 2
+
+
+def test_of_two_who_starve_none_is_stopped_before_the_other_is_twice_as_late() -> None:
+    def first(lateness_of_other: float) -> int:
+        excess = np.array([1.0, lateness_of_other])
+        age = 3600.0 * (IndexSettings().starving + excess) - 1200.0
+        futures = make_futures([[1200.0] * 2], elapsed=age, fair_jct=3600.0, running=[True, False])
+        return int(worth(futures, NONE).total[0, 0].argmax())
+
+    assert first(1.5) == 0
+    assert first(2.5) == 1
+
+
+def test_a_reservation_yields_to_those_who_starve_until_its_gang_runs() -> None:
+    def first(*, runs: bool) -> int:
+        futures = make_futures(
+            [[7200.0, 600.0]], reserved=[0.0, np.inf], running=[runs, False],
+            elapsed=[0.0, 36_000.0], fair_jct=[np.inf, 3600.0],
+        )  # fmt: skip
+        return int(worth(futures).total[0, 0].argmax())
+
+    assert first(runs=False) == 1
+    assert first(runs=True) == 0

@@ -57,5 +57,6 @@ def reserve(
     enough = np.maximum(takes / rules.kept_share, np.square(takes) / usual_seconds)
     earned = np.maximum(enough - waited, 0.0)
     start = np.where(waiting, np.maximum(latest, earned), np.inf)
-    start[wide & view.running & (credit > 0.0)] = 0.0
+    # One that takes longer than it has earned would be in everybody's way until it is stopped.
+    start[wide & view.running & (credit > 0.5 * remaining)] = 0.0
     return Reservations(wide, start, waiting & (earned == 0.0) & (latest > 0.0))

@@ -21,6 +21,7 @@ Singles = NDArray[np.float32]
 
 _UNDISTURBED = 1000.0  # what a gang bids that is not to be stopped: more than any other can
 _LATEST = 8.0  # fair completion times: however much later, it no longer counts
+_DUE = 2.0  # ... by which a job that waits has to starve to go before a reservation that is due
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,7 @@ class Index:
         fairness *= self._claim
         # A reservation that is due yields to those who starve, until its gang runs.
         due = self._reserved <= now
-        fairness += s.starved * due + _UNDISTURBED * ((due & running) + self._stays)
+        fairness += _DUE * s.starved * due + _UNDISTURBED * ((due & running) + self._stays)
         # Work that ends within the round, or before it could go on elsewhere, is not taken away.
         ending = running & (belief <= self._last)
         progress += 4.0 * s.pressing * ending
