@@ -111,7 +111,7 @@ export function pointed(at, tell) {
  */
 export function overTime({ label, begin, end, areas, ceiling, text, most, high = 150, wide = width() }) {
   const known = areas.flatMap((area) => area.values).filter((value) => value !== null);
-  const tallest = most ?? Math.max(1e-9, ...known, ...(ceiling ?? []).filter((value) => value !== null));
+  const tallest = most ?? (Math.max(0, ...known, ...(ceiling ?? []).filter((value) => value !== null)) || 1);
   const at = canvas({
     wide, high,
     x: { low: begin, high: end, ticks: timeTicks(begin, end, wide / 90), text: (unix) => tickMoment(unix, end - begin) },

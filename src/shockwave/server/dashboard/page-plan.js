@@ -124,7 +124,7 @@ function prices(priced, ahead) {
   const past = priced.filter((round) => round.time <= now && (!ahead.length || round.time >= now - (end - now)));
   const points = past.map((round) => [round.time, round.price]);
   const begin = Math.min(points[0]?.[0] ?? now, now - 1);
-  const most = Math.max(...points.map((point) => point[1]), ...ahead.map((point) => point.high), 1e-9);
+  const most = Math.max(0, ...points.map((point) => point[1]), ...ahead.map((point) => point.high)) || 1;
   const wide = width();
   const at = canvas({
     wide, high: 210, left: 56,

@@ -84,5 +84,5 @@ export function day(name) {
 
 export const tenantsNow = source("/tenants", 10);
 
-export const gpuTime = (seconds) => `${figure(Math.round(seconds / 36) / 100)} GPU-h`;
+export const gpuTime = (seconds) => `${figure(seconds / 3600)} GPU-h`;
 export const wait = (job, now) => duration((job.started ?? now) - job.submitted);
