@@ -46,7 +46,7 @@ def reserve(
     that and of the ``usual_seconds`` that jobs take.
     """
     wide = view.gpus > rules.wide_share * view.gpus_total
-    waited = view.elapsed - view.received_seconds
+    waited = np.maximum(view.elapsed - view.received_seconds, 0.0)
     kept = np.minimum(rules.kept_share * waited, np.sqrt(usual_seconds * waited))
     credit = kept - view.received_seconds
     waiting = wide & ~view.running
