@@ -13,7 +13,7 @@ import numpy as np
 
 from shockwave.model.options import Options
 from shockwave.model.view import Bools, Floats, Ints, View
-from shockwave.plan.elastic.exploration import hope
+from shockwave.plan.elastic.exploration import cost_of_a_try, hope
 from shockwave.plan.elastic.market import Market
 from shockwave.plan.elastic.sale import Sale, sell
 from shockwave.plan.elastic.worth import Bidders, Shares, Worth, WorthSettings, worth
@@ -36,6 +36,7 @@ class MarketSettings:
     worth: WorthSettings = field(default_factory=WorthSettings)
     speeds: SpeedSettings = field(default_factory=SpeedSettings)
     curiosity: float = 0.5  # of the hope that a job alone would have: others wait for what it tries
+    curiosity_unsure: float = 0.25  # ... where the time that it has to go is a guess
     price_memory: float = 0.5  # of the round before, in the prices that jobs count with
     believe_epochs: bool = True  # False: as if no job had said how long it is
 
@@ -115,8 +116,11 @@ class OptionMarket:
         rest = np.where(may, np.maximum(speeds.remaining_seconds(done, epochs), 1.0), np.inf)
         whole = np.where(may, speeds.remaining_seconds(np.zeros(len(view)), epochs), np.inf)
         restart = self._restart(view)
-        a_try = 2.0 * restart + view.round_seconds
-        hoped = self.settings.curiosity * hope(speeds.deviation, rest.min(axis=1), a_try)
+        share = max(float(options.type_gpus.sum()), 1.0) / max(len(view), 1)
+        a_try = cost_of_a_try(2.0 * restart + view.round_seconds, options.gpus, share)
+        sure = self.settings.believe_epochs
+        curiosity = self.settings.curiosity if sure else self.settings.curiosity_unsure
+        hoped = curiosity * hope(speeds.deviation, rest.min(axis=1), a_try)
         return Bidders(
             seconds=np.where(may, np.exp(speeds.log_mean - hoped), np.inf),
             rest=rest,

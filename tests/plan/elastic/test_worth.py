@@ -11,6 +11,7 @@ from shockwave.plan.elastic.worth import (
     Shares,
     WorthSettings,
     common_end,
+    crowd_at_end,
     fair,
     pressure,
     price_at_end,
@@ -69,7 +70,8 @@ def test_without_prices_and_lateness_an_option_is_worth_its_speed_over_the_best(
     settings = WorthSettings(fair=0.0, end=0.0)
     worths = values(jobs, [0.0, 0.0], settings)[0]
     kept = 1.0 - 30.0 / (np.minimum(settings.hold_seconds, jobs.rest[0]) + 30.0)
-    assert worths == pytest.approx(kept * 10.0 / SECONDS)
+    start = 1.0 + 30.0 / 500.0
+    assert worths == pytest.approx(kept * start * 10.0 / SECONDS)
 
 
 def test_changing_an_option_costs_what_a_restart_takes_of_the_rest() -> None:
@@ -81,9 +83,23 @@ def test_changing_an_option_costs_what_a_restart_takes_of_the_rest() -> None:
     assert worths[1, same_speed] == pytest.approx(0.25 * worths[1, 2])
 
 
+def test_a_gang_is_not_stopped_shortly_before_its_end() -> None:
+    jobs = bidders([500.0, 0.5], [2, 2])
+    worths = values(jobs, [0.0, 0.0], WorthSettings(fair=0.0, end=0.0))
+    # Five seconds to go: whoever stops it has it start again for thirty.
+    assert worths[1, 2] == pytest.approx(7.0)
+    assert worths[0, 2] == pytest.approx(1.0, abs=0.01)
+
+
+def test_who_waits_with_seconds_to_go_still_pays_for_all_that_it_takes_to_end() -> None:
+    jobs = bidders([500.0, 0.5], [-1, -1])
+    worths = values(jobs, [0.0, 0.0], WorthSettings(fair=0.0, end=0.0))
+    assert worths[1, 2] == pytest.approx(1.0)  # a job is gone after the start and the rest
+
+
 def test_prices_fall_until_a_long_job_ends_but_never_rise() -> None:
     rest = np.array([60.0, 600.0, 6_000.0, 60_000.0])
-    fall = price_at_end(rest, 4.0, 600.0, WorthSettings())
+    fall = price_at_end(crowd_at_end(rest, 4.0, 600.0, WorthSettings()), WorthSettings())
     assert (np.diff(fall) < 0).all()
     assert fall.max() <= 1.0
 
@@ -91,7 +107,7 @@ def test_prices_fall_until_a_long_job_ends_but_never_rise() -> None:
 def test_the_longer_a_job_waits_the_more_it_presses_and_no_more_than_so_much() -> None:
     settings = WorthSettings()
     waiting = bidders([40.0] * 4, [-1] * 4, age=[0.0, 40.0, 80.0, 10_000.0])
-    owed = fair(waiting, SHARES, settings)
+    owed = fair(waiting, SHARES, np.ones(4), settings)
     # A quarter of 16 GPUs: four of the first type, both of two of the second.
     assert owed.seconds == pytest.approx(np.full(4, 430.0))
     kappa = pressure(owed, settings)
@@ -99,12 +115,21 @@ def test_the_longer_a_job_waits_the_more_it_presses_and_no_more_than_so_much() -
     assert kappa[0] < kappa[1] < kappa[2] < kappa[3] == settings.fair * settings.most_shares
 
 
+def test_who_will_see_the_crowd_leave_is_late_sooner() -> None:
+    waiting = bidders([40.0] * 16, [-1] * 16, age=[40.0] * 16)
+    at_end = np.array([1.0, 0.5, 0.1, 2.0] * 4)
+    owed = fair(waiting, SHARES, at_end, WorthSettings())
+    assert (np.diff(owed.seconds[:3]) < 0).all()
+    assert (np.diff(owed.needed[:3]) > 0).all()
+    assert owed.seconds[3] == pytest.approx(owed.seconds[0])  # crowds are not foretold to grow
+
+
 def test_a_gang_that_is_wider_than_its_share_presses_for_all_of_it() -> None:
     settings = WorthSettings()
     jobs = bidders([40.0] * 16, [-1] * 16, age=[900.0] * 16)  # one GPU each
     jobs.seconds[0, [0, 1, 3, 4]] = jobs.rest[0, [0, 1, 3, 4]] = np.inf
     jobs.whole[0, [0, 1, 3, 4]] = np.inf
-    owed = fair(jobs, SHARES, settings)
+    owed = fair(jobs, SHARES, np.ones(len(jobs)), settings)
     assert owed.width[:2].tolist() == [4.0, 1.0]
     assert pressure(owed, settings)[0] > 2.5 * pressure(owed, settings)[1] > 0.0
 
@@ -114,7 +139,7 @@ def test_who_gains_little_by_more_gpus_presses_sooner() -> None:
     late = bidders([20.0, 20.0], [-1, -1], age=[100.0, 100.0])
     late.rest[1] = late.whole[1] = 20.0 * 40.0 / SHARES.gpus**0.5
     narrow = Shares(SHARES.type, SHARES.gpus, np.array([2, 1]))
-    assert (np.diff(fair(late, narrow, settings).needed) > 0).all()
+    assert (np.diff(fair(late, narrow, np.ones(len(late)), settings).needed) > 0).all()
 
 
 def test_the_longest_jobs_press_for_the_common_end_and_short_ones_never() -> None:
@@ -150,9 +175,10 @@ def test_with_one_option_each_jobs_of_one_width_are_in_the_order_of_the_index() 
     settings = WorthSettings(fair=0.0, end=0.0)
     prices = np.array([0.7, 0.2])
     market = worth(jobs, SHARES, prices, 5.0, 3600.0, 0.0, settings).values[:, 2]
-    fall = price_at_end(np.maximum(SHARES.seconds(jobs.rest, np.full(5, 3.2)), 60), 5.0, 3600.0,
-                        settings)  # fmt: skip
-    assert market / 4 == pytest.approx(1.0 / 4 + fall * 0.7)
+    alone = np.maximum(SHARES.seconds(jobs.rest, np.full(5, 3.2)), 60)
+    fall = price_at_end(crowd_at_end(alone, 5.0, 3600.0, settings), settings)
+    start = 1.0 + 30.0 / np.array(seconds)
+    assert market / 4 == pytest.approx((1.0 / 4 + fall * 0.7) * start)
     futures = make_futures([seconds], gpus=[4.0] * 5, running=[True] * 5)
     index = Index(futures, STANCES[:1], IndexSettings())
     none = np.zeros((1, 1, 1), dtype=np.float32)

@@ -4,8 +4,11 @@ A job in the cluster costs one job-second per second (``w`` of weight ``w``), an
 holds costs its price. If prices stayed as they are when the job ends, an epoch would cost it
 
     mu_j  =  min_o  ( w_j (1 + kappa_j) + pi_end[type o] gpus_o ) * seconds_j(o)
+                    * (1 + restart_j / rest_j(o))
 
-job-seconds, and a second with option ``o``, in which it does ``1 / seconds_j(o)`` epochs, saves
+job-seconds, with the start that the rest takes (or would take, if the job were stopped now: so
+none is stopped shortly before its end). A second with option ``o``, in which it does
+``1 / seconds_j(o)`` epochs, saves
 
     value_j(o)  =  mu_j / seconds_j(o)
 
@@ -15,8 +18,9 @@ prices are high. How far prices fall until it ends is foretold from the jobs tha
 (:func:`price_at_end`); ``kappa`` is what fairness adds (:func:`pressure`), and what is at stake
 for the common end (:func:`common_end`).
 
-Where every job has one option, ``value / gpus`` is ``w (1 + kappa) / gpus + pi_end``: jobs of one
-width are in the order of the index of :mod:`shockwave.plan.stance`, shorter ones first.
+Where every job has one option, ``value / gpus`` is ``w (1 + kappa) / gpus + pi_end``, times what
+the start adds: jobs of one width are in the order of the index of :mod:`shockwave.plan.stance`,
+shorter ones first.
 
 With speeds that grow as a power of the GPUs and all jobs there from the beginning, this is the
 order of the optimal policy for mean completion time (heSRPT): shares for all, larger for shorter.
@@ -125,10 +129,10 @@ def _still_there(rest: Floats, alike: float) -> Floats:
     return np.asarray(ahead.mean(axis=1) * len(rest))
 
 
-def price_at_end(
+def crowd_at_end(
     rest: Floats, mean_active: float, seconds_since_start: float, s: WorthSettings
 ) -> Floats:
-    """[job] price at its end over today's: how much of the crowd will be there then.
+    """[job] how much of today's crowd there will be at its end, 1 for as many.
 
     Of those who are here, the ones that have longer to go; and newcomers, as many as there are on
     average, for as long as arrivals have lasted so far.
@@ -138,7 +142,11 @@ def price_at_end(
     lasted = seconds_since_start + s.start_of_time_seconds
     come = 1.0 - np.exp(-rest / np.median(rest))
     newcomers = mean_active * come * lasted / (lasted + rest)
-    crowd = (longer + newcomers) / jobs
+    return np.asarray((longer + newcomers) / jobs)
+
+
+def price_at_end(crowd: Floats, s: WorthSettings) -> Floats:
+    """[job] price at its end over today's, by the crowd that there will be."""
     return np.asarray(np.clip(crowd**s.price_fall, s.least_price, 1.0))
 
 
@@ -151,17 +159,19 @@ class Fair:
     width: Floats  # [job] its narrowest gang over its share, at least 1
 
 
-def fair(bidders: Bidders, shares: Shares, s: WorthSettings) -> Fair:
+def fair(bidders: Bidders, shares: Shares, at_end: Floats, s: WorthSettings) -> Fair:
     """Sia's fair completion time of every job, and what it takes to keep it.
 
-    The crowd that a share is of is the one so far, and the present one for as long as the job will
-    take. A job that has always had its share needs 1; one that waits needs more and more, and the
-    more so the less it gains by more GPUs.
+    The crowd that a share is of is the one so far, and for as long as the job will take the mean of
+    the present one and the one ``at_end`` (of the present one): who counts on today's crowd is late
+    when it has gone. A job that has always had its share needs 1; one that waits needs more and
+    more, and the more so the less it gains by more GPUs.
     """
     b, total = bidders, float(shares.capacity.sum())
     starts = np.where(b.held >= 0, 0.0, b.restart)
     need = shares.seconds(b.rest, total / b.mean_active) + starts
-    crowd = (b.age * b.mean_active + need * len(b)) / (b.age + need)
+    until_end = len(b) * (1.0 + np.minimum(at_end, 1.0)) / 2.0
+    crowd = (b.age * b.mean_active + need * until_end) / (b.age + need)
     share = total / np.maximum(crowd, 1.0)
     need = shares.seconds(b.rest, share)
     gain = np.clip(need / shares.seconds(b.rest, 2.0 * share), s.least_gain, 2.0)
@@ -225,13 +235,16 @@ def worth(
     gpus_total = float(shares.capacity.sum())
     alone = shares.seconds(b.rest, np.full(jobs, gpus_total / jobs))
     rest = np.maximum(alone, s.shortest_seconds)
-    owed = fair(b, shares, s)
+    at_end = crowd_at_end(rest, mean_active, seconds_since_start, s)
+    owed = fair(b, shares, at_end, s)
     unfair = pressure(owed, s)
     end = common_end(b, shares, rest, s)
-    fall = price_at_end(rest, mean_active, seconds_since_start, s)
+    fall = price_at_end(at_end, s)
     cost = (b.weight * (1.0 + unfair + end))[:, None]
     cost = cost + fall[:, None] * (prices[shares.type] * shares.gpus)
-    per_epoch = (cost * b.seconds).min(axis=1, keepdims=True)
+    # The rest takes a start, too: of who waits, and of who would have to wait.
+    seconds = b.seconds * (1.0 + b.restart[:, None] / b.rest)
+    per_epoch = (cost * seconds).min(axis=1, keepdims=True)
     # What has not changed for long will not for long.
     held_for = np.minimum(max(s.hold_seconds, quiet_seconds), b.rest)
     kept = held_for / (held_for + b.restart[:, None])
