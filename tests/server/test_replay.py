@@ -369,7 +369,7 @@ def test_a_journal_file_is_replayed_under_another_policy(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("content", "code", "said"),
-    [(None, 2, "there is no journal"), ("{oops", 1, "line 1: not JSON"), ("", 1, "run-started")],
+    [(None, 2, "there is no journal"), ("{oops", 2, "line 1: not JSON"), ("", 1, "run-started")],
 )
 def test_a_bad_journal_is_one_line(
     tmp_path: Path, content: str | None, code: int, said: str
