@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from tests.server.scripted import ScriptedScheduler
+from tests.server.scripted import ScriptedScheduler, eventually
 from tests.server.services import (
     all_jobs,
     check,
@@ -25,8 +25,8 @@ from tests.server.services import (
 
 from shockwave.engine.log import Log, LogClosedError
 from shockwave.executors.local.executor import LocalExecutor
-from shockwave.model.errors import ExecutorError, InputError
-from shockwave.model.events import JobSubmitted
+from shockwave.model.errors import ExecutorError, InputError, JournalError
+from shockwave.model.events import Event, JobSubmitted
 from shockwave.server.board import Board
 from shockwave.server.records import Submission
 from shockwave.server.recovery import Recovery, Restored, fold
@@ -95,6 +95,59 @@ def test_jobs_are_numbered_as_the_journal_has_them(scheduler: ScriptedScheduler)
     assert check(scheduler.state_dir) == []
 
 
+def restore(scheduler: ScriptedScheduler) -> None:
+    """From the journal, as a service does it."""
+    snapshots = Snapshots(scheduler.state_dir / "snapshots", scheduler.store)
+    state, projection = fold(scheduler.store, snapshots, scheduler.store.started_unix())
+    projection.ended.clear()
+    scheduler.board = Board(projection, scheduler.store)
+    scheduler.log = Log(state, scheduler.board)
+    scheduler.attach(scheduler.log, scheduler.board)
+
+
+@pytest.mark.parametrize("was_written", [False, True])
+def test_a_job_whose_write_fails_under_it_is_submitted_once(
+    scheduler: ScriptedScheduler, monkeypatch: pytest.MonkeyPatch, was_written: bool
+) -> None:
+    """One person's write fails with another's job in it, before or after it became durable."""
+    board, writes_begin, others_wait = scheduler.board, threading.Event(), threading.Event()
+    write = board.write
+
+    def fail(events: Sequence[Event]) -> None:
+        monkeypatch.setattr(board, "write", both_fail)
+        writes_begin.set()
+        assert others_wait.wait(60)
+        write(events)
+
+    def both_fail(events: Sequence[Event]) -> None:
+        if was_written:
+            write(events)
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(board, "write", fail)
+    with ThreadPoolExecutor(3) as pool, scheduler.restoring():
+        first = pool.submit(scheduler.submit, SUBMISSION, None)
+        assert writes_begin.wait(60)
+        others = [pool.submit(scheduler.submit, SUBMISSION, None) for _ in range(2)]
+        eventually(lambda: len(scheduler.log._waiting) == 2)
+        others_wait.set()
+        assert first.result(60)[0].id.startswith("j-0001-")
+        eventually(lambda: any(other.done() for other in others))
+        restore(scheduler)
+    refused = [other for other in others if other.exception(60) is not None]
+    answered = [other.result()[0].id for other in others if other not in refused]
+    with pytest.raises(JournalError, match="the disk is full"):
+        refused[0].result()
+    jobs = [job.id for job in scheduler.plan().jobs]
+    assert len(answered) == 1
+    assert set(answered) < set(jobs)
+    assert len(jobs) == (3 if was_written else 2)
+    folders = sorted(path.name for path in (scheduler.state_dir / "jobs").iterdir())
+    assert set(jobs) <= set(folders)
+    scheduler.close()
+    assert check(scheduler.state_dir) == []
+
+
 def test_who_asks_while_the_state_is_restored_waits_and_gets_it(
     scheduler: ScriptedScheduler,
 ) -> None:
@@ -108,12 +161,7 @@ def test_who_asks_while_the_state_is_restored_waits_and_gets_it(
         asking.start()
         asking.join(timeout=0.3)
         assert asking.is_alive()
-        snapshots = Snapshots(scheduler.state_dir / "snapshots", scheduler.store)
-        state, projection = fold(scheduler.store, snapshots, scheduler.store.started_unix())
-        projection.ended.clear()
-        scheduler.board = Board(projection, scheduler.store)
-        scheduler.log = Log(state, scheduler.board)
-        scheduler.attach(scheduler.log, scheduler.board)
+        restore(scheduler)
         assert [job.id for job in scheduler.plan().jobs] == [before]  # looking is possible
     asking.join(timeout=60)
     assert [job.id for job in scheduler.plan().jobs] == [before, *answers]

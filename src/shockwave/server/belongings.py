@@ -109,13 +109,14 @@ class Belongings:
             raise
         return folder
 
-    def give(self, folder: Path, job: str) -> None:
-        """The job has its id now. Raises :class:`OSError`."""
-        os.rename(folder, JobPaths.of(self._root, job).path)
+    def give(self, folder: Path, job: str) -> Path:
+        """Where the folder is, now that the job has its id. Raises :class:`OSError`."""
+        return folder.rename(JobPaths.of(self._root, job).path)
 
     def discard(self, folder: Path) -> None:
-        """It will never be a job."""
-        shutil.rmtree(folder, ignore_errors=True)
+        """It will never be a job, unless it has an id already: then it may be in the journal."""
+        if folder.name.startswith(_UNNAMED):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def environment(self, job: str) -> dict[str, str]:
         """The variables that the job was submitted with."""

@@ -232,8 +232,12 @@ class Desk(Lookout):
         name = ""
 
         def make() -> list[Request]:
+            """Again where the journal failed under it, then with what it had made before."""
             nonlocal name
+            if made and self._board.of_id(made[0].job.id) is not None:
+                return []  # it was written after all
             made.clear()
+            name = ""
             ids: list[str] = []
             now = self._clock.now()
             for position, plan in enumerate(plans):
@@ -242,7 +246,7 @@ class Desk(Lookout):
                 ids.append(new_job_id(number))
                 name = name or (f"{group}-{number:04d}" if group else "")
                 spec = replace(plan.spec(now, ids, name, parallel), owner=owner)
-                self._belongings.give(folders[position], ids[-1])
+                folders[position] = self._belongings.give(folders[position], ids[-1])
                 made.append(JobSubmitted(now, spec, plan.text, key))
             return list(made)
 
