@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from tests.policies.views import make_view
 
 from shockwave.plan.outlook import Outlook, OutlookSettings
@@ -30,7 +31,7 @@ def test_the_start_comes_closer_as_time_passes_and_is_due_in_the_end() -> None:
         return float(reserve(view, remaining, fair_jct, USUAL, RULES).start[0])
 
     starts = [start(at) for at in (0.0, 4 * HOUR, 12 * HOUR, 20 * HOUR)]
-    assert starts[0] == RULES.wait_limit * 9 * HOUR
+    assert starts[0] == pytest.approx(RULES.wait_limit * 9 * HOUR)
     assert starts[0] > starts[1] > starts[2] > starts[3] == 0.0
 
 
@@ -69,9 +70,54 @@ def test_the_longer_beyond_the_usual_the_longer_it_lets_others_pass() -> None:
 
 
 def test_a_wide_gang_has_its_promised_start_instead_of_a_deadline_by_the_number_of_jobs() -> None:
-    view = make_view([1] * 31 + [8], gpus_total=8, now=HOUR)
+    view = make_view([1] * 15 + [8], gpus_total=8, now=HOUR)
     futures = Outlook(OutlookSettings(), RULES).futures(view, Reactive().forecast(view), 2)
-    narrow, wide = futures.fair_stretch[[0, 31]]
-    assert narrow <= 32 / 8
-    assert wide > 32 / 8
-    assert np.isfinite(futures.reserved[31])
+    narrow, wide = futures.fair_stretch[[0, 15]]
+    assert narrow <= 16 / 8
+    assert wide > 16 / 8
+    assert np.isfinite(futures.reserved[15])
+
+
+def test_it_waits_where_the_others_do_not_keep_up() -> None:
+    """Each of the others has an hour to go: 16 of them are two hours for 8 GPUs, 24 are three."""
+
+    def start(others: int) -> float:
+        view = make_view([1] * others + [8], gpus_total=8, now=10 * HOUR)
+        hours = np.full(others + 1, HOUR)
+        return float(reserve(view, hours, 5 * hours, USUAL, RULES).start[-1])
+
+    assert start(16) == 0.0
+    assert start(24) == pytest.approx(HOUR), "until two hours are left"
+
+
+def test_whoever_comes_while_a_gang_runs_does_not_take_back_what_it_was_promised() -> None:
+    def kept(came: float) -> bool:
+        view = make_view(
+            [8] + [1] * 40, gpus_total=8, now=10 * HOUR, running=[True] + [False] * 40,
+            received_seconds=[HOUR] + [0.0] * 40, productive_seconds=[HOUR] + [0.0] * 40,
+            arrival=[0.0] + [came] * 40,
+        )  # fmt: skip
+        hours = np.full(41, HOUR)
+        return bool(reserve(view, hours, 9 * hours, USUAL, RULES).start[0] == 0.0)
+
+    assert kept(9.5 * HOUR)
+    assert not kept(8.5 * HOUR)
+
+
+def test_people_are_told_of_a_later_start_beside_a_stream_that_goes_on() -> None:
+    """Every 86 s a job of ten minutes for one of 8 GPUs: seven of them are busy for good."""
+    outlook = Outlook(OutlookSettings(), RULES)
+    gang_came = 6000.0
+    for now in np.arange(86.0, 6100.0, 86.0).tolist():
+        small = [(row, 86.0 * row) for row in range(72) if now - 600.0 < 86.0 * row <= now]
+        there = [(72, gang_came)] if now >= gang_came else []
+        handles, arrivals = zip(*small, *there, strict=True)
+        view = make_view(
+            [1] * len(small) + [8] * len(there), gpus_total=8, now=now, handle=handles,
+            arrival=arrivals, running=[True] * len(small) + [False] * len(there),
+        )  # fmt: skip
+        forecast = Reactive().forecast(view)
+        futures = outlook.futures(view, forecast, 2)
+    told = outlook.varied(view, forecast, futures, 4)
+    gang = len(view) - 1
+    assert 0.0 < futures.reserved[gang] < told.reserved[gang] < np.inf

@@ -112,6 +112,18 @@ def test_who_starves_presses_again_the_more_the_later() -> None:
     assert worth(jobs).total[0, 0].argmax() == 2
 
 
+def test_a_job_as_short_as_a_round_presses_before_it_has_lost_one() -> None:
+    """It is on time if it runs now, and starves if it is passed over: after that it is too late."""
+    rest, fair_jct = 120.0, 125.0
+    short, long = (
+        worth(make_futures([[own]], elapsed=0.0, fair_jct=allowed), NONE).fairness[0, 0, 0]
+        for own, allowed in ((rest, fair_jct), (60 * rest, 60 * fair_jct))
+    )
+    assert rest < IndexSettings().starving * fair_jct < rest + 120.0
+    assert short > 0.0
+    assert long == 0.0
+
+
 def test_of_two_who_starve_none_is_stopped_before_the_other_is_twice_as_late() -> None:
     def first(lateness_of_other: float) -> int:
         excess = np.array([1.0, lateness_of_other])

@@ -22,6 +22,8 @@ from shockwave.plan.targets import Workload
 from shockwave.predict.base import Forecast
 from shockwave.predict.claims import broken
 
+_LEAST_LEFT = 0.1  # of the GPUs, by a stream that takes all of them
+
 
 @dataclass(frozen=True)
 class OutlookSettings:
@@ -71,8 +73,7 @@ class Outlook:
         contention = max(1.0, (self._workload.jobs + len(coming)) / gpus_total)
         on_time = self._on_time(view, mean, total, coming, horizon)
         fair_jct = self._fair_cluster.finish_times(view, total) - view.arrival
-        usual = max(float(np.median(self._workload.total_seconds)), view.round_seconds)
-        reserved = reserve(view, mean, fair_jct, usual, self._rules)
+        reserved = reserve(view, mean, fair_jct, self._usual(view), self._rules)
         # A wide gang is promised a start instead: everybody else would pay for its deadline.
         static = np.where(reserved.wide, np.inf, s.static_limit * contention)
         stretch = np.minimum(static, s.egalitarian_limit * fair_jct / total)
@@ -139,6 +140,11 @@ class Outlook:
             return np.concatenate([here_[:here], np.full(count, there, dtype=here_.dtype)])
 
         f, comes = futures, np.isfinite(come.after_seconds)
+        reserved = f.reserved[:here]
+        if comes.any():  # the fair wait, which reservations follow, grows while others come
+            fair_jct = np.maximum(f.fair_jct[:here], self._jct_beside_a_stream(view, f.mean[:here]))
+            later = reserve(view, f.mean[:here], fair_jct, self._usual(view), self._rules).start
+            reserved = np.where(reserved > 0.0, np.maximum(reserved, later), 0.0)
         return replace(
             f,
             remaining=np.concatenate([drawn, come.total_seconds], axis=1),
@@ -159,7 +165,7 @@ class Outlook:
             fair_stretch=all_alike(f.fair_stretch, np.inf),
             fair_jct=all_alike(f.fair_jct, np.inf),
             claim=all_alike(f.claim, 1.0),
-            reserved=all_alike(f.reserved, np.inf),
+            reserved=all_alike(reserved, np.inf),
             may_start=all_alike(f.may_start, False),
             on_time=all_alike(f.on_time, np.inf),
             active_integral=all_alike(f.active_integral, 0.0),
@@ -174,6 +180,19 @@ class Outlook:
         bound = self._workload.makespan_bound(view.gpus_total)
         work = view.gpus * (remaining + self._overhead(view))
         return max(bound - view.now, float(work.sum()) / view.gpus_total)
+
+    def _jct_beside_a_stream(self, view: View, remaining: Floats) -> Floats:
+        """[job] completion time on the GPUs that the others leave, if these go on as they came."""
+        jobs = self._workload
+        lasted = max(view.now - float(jobs.arrival.min()), view.round_seconds)
+        total = view.productive_seconds + remaining
+        others = float(jobs.gpus @ jobs.total_seconds) - view.gpus * total
+        left = np.maximum(view.gpus_total - others / lasted, _LEAST_LEFT * view.gpus_total)
+        return np.asarray(total * np.maximum(view.gpus / left, 1.0))
+
+    def _usual(self, view: View) -> float:
+        """Seconds that a job of the busy period takes, by the median."""
+        return max(float(np.median(self._workload.total_seconds)), view.round_seconds)
 
     def _overhead(self, view: View) -> float:
         return self.settings.overhead_rounds * view.round_seconds

@@ -161,12 +161,14 @@ class Index:
         return Worth(progress, fairness, end)
 
     def _starving(self, finish: Singles, running: Bools) -> Singles:
-        """How many fair completion times too late a job that ends in ``finish`` rounds will be.
+        """How many fair completion times too late a job will be, beyond what all may be.
 
-        Beyond what is late for everybody. Counted twice for a running job: of two who starve,
-        none is stopped for the other before that one is twice as late.
+        ``finish`` is in how many rounds it could end. It ends one later if it is passed over now,
+        and after that it is too late to press: where rounds are as long as jobs, each of them
+        counts. Counted twice for a running job: of two who starve, none is stopped for the other
+        before that one is twice as late.
         """
-        late = (self._age + finish) * self._per_fair_jct - np.float32(self._settings.starving)
+        late = (self._age + finish + 1.0) * self._per_fair_jct - np.float32(self._settings.starving)
         late = np.minimum(np.maximum(late, 0.0), np.float32(_LATEST))
         return np.asarray(late * np.where(running, np.float32(2.0), np.float32(1.0)))
 
