@@ -70,6 +70,21 @@ def test_what_a_job_has_shown_itself_is_no_longer_in_doubt() -> None:
     assert speeds.deviation[0, [0, 2]].max() < 0.15 < speeds.deviation[0, [1, 3]].min()
 
 
+def test_options_beside_a_measured_one_are_nearly_known() -> None:
+    """Twelve and twenty GPUs, once sixteen are measured."""
+    gpus = np.array([1, 4, 12, 16, 20, 64])
+    shape = OptionShape(type=np.zeros(6, dtype=np.int64), gpus=gpus, spans=gpus > 4)
+    learner, measured = SpeedLearner(), np.full((1, 6), np.nan)
+    rows = Seen(
+        np.array([0]), np.array([0]), np.array([20.0]), np.array([0]), measured, measured.copy()
+    )
+    for option, seconds in ((0, 1000.0), (3, 80.0)):
+        measured[0, option] = seconds
+        rows = replace(rows, held=np.array([option]), measured=measured.copy())
+        speeds = learner.learn(shape, rows)
+    assert speeds.deviation[0, [2, 4]].max() < 0.3 < speeds.deviation[0, 5]
+
+
 def test_how_far_jobs_of_a_model_differ_is_learned() -> None:
     def newcomer(factors: list[float]) -> Speeds:
         learner = SpeedLearner()

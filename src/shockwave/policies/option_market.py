@@ -8,11 +8,13 @@ what they are worth (:mod:`shockwave.plan.elastic.worth`), and sold at one price
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 
 from shockwave.model.options import Options
 from shockwave.model.view import Bools, Floats, Ints, View
+from shockwave.plan.elastic.ahead import shared_finishes
 from shockwave.plan.elastic.exploration import cost_of_a_try, hope
 from shockwave.plan.elastic.market import Market
 from shockwave.plan.elastic.sale import Sale, sell
@@ -27,6 +29,7 @@ from shockwave.predict.speed_law import SpeedSettings
 from shockwave.predict.speeds import SpeedLearner, Speeds
 
 _EIGHTY_PERCENT = 1.2816  # deviations on either side
+_OTHERS = 0.3  # deviation of a waiting job's finish, of the logarithm, for what others will do
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,6 @@ class MarketSettings:
     worth: WorthSettings = field(default_factory=WorthSettings)
     speeds: SpeedSettings = field(default_factory=SpeedSettings)
     curiosity: float = 0.5  # of the hope that a job alone would have: others wait for what it tries
-    curiosity_unsure: float = 0.25  # ... where the time that it has to go is a guess
     price_memory: float = 0.5  # of the round before, in the prices that jobs count with
     believe_epochs: bool = True  # False: as if no job had said how long it is
 
@@ -54,8 +56,6 @@ class OptionMarket:
         self._rounds = 0
         self._teller = Teller()
         self._lengths = LengthLearner()
-        self._present = np.empty(0, dtype=np.int64)  # handles at the last decision
-        self._changed = 0.0  # when these last changed
 
     def decide(self, view: View, options: Options) -> Decision:
         speeds = self._learn(view, options)
@@ -63,11 +63,9 @@ class OptionMarket:
         prices = self._expected_prices(view, options)
         shares = Shares(options.type, options.gpus, options.type_gpus)
         began = view.now if self._began is None else self._began
-        if not np.array_equal(self._present, view.handle):
-            self._present, self._changed = view.handle, view.now
         worths = worth(
             bidders, shares, prices, self._active_sum / self._rounds, view.now - began,
-            view.now - self._changed, self.settings.worth,
+            self.settings.worth,
         )  # fmt: skip
         stays = view.must_stay | (view.between_rounds & view.running)
         sale = _sell(options, worths.values, stays, prices)
@@ -80,10 +78,11 @@ class OptionMarket:
         price = float(sale.prices @ options.type_gpus) / gpus if gpus else 0.0
         left = worths.values - sale.prices[options.type] * options.gpus
         option: Ints = np.where(sale.choice >= 0, sale.choice, left.argmax(axis=1))
-        foretold = _foretell(view, options, speeds, bidders, option, run)
+        foretold = cache(lambda: _foretell(view, options, speeds, bidders, shares, option, run))
         if not view.between_rounds:
-            self._teller.follow(view, run, view.now + foretold.finish.middle)
-            self._teller.remember(view, run, lambda: foretold)
+            ends = _begins(view, options, bidders, option, run) + _rest(bidders, option)
+            self._teller.follow(view, run, view.now + ends)
+            self._teller.remember(view, run, foretold)
         return Decision(
             run,
             welfare=sale.value,
@@ -93,7 +92,7 @@ class OptionMarket:
             options=sale.choice[run],
             explain=lambda: _explain(
                 view, options, bidders, worths, sale.prices, price, option,
-                self._teller.corrected(view, run, foretold),
+                self._teller.corrected(view, run, foretold()),
             ),
         )  # fmt: skip
 
@@ -118,9 +117,7 @@ class OptionMarket:
         restart = self._restart(view)
         share = max(float(options.type_gpus.sum()), 1.0) / max(len(view), 1)
         a_try = cost_of_a_try(2.0 * restart + view.round_seconds, options.gpus, share)
-        sure = self.settings.believe_epochs
-        curiosity = self.settings.curiosity if sure else self.settings.curiosity_unsure
-        hoped = curiosity * hope(speeds.deviation, rest.min(axis=1), a_try)
+        hoped = self.settings.curiosity * hope(speeds.deviation, rest.min(axis=1), a_try)
         return Bidders(
             seconds=np.where(may, np.exp(speeds.log_mean - hoped), np.inf),
             rest=rest,
@@ -192,17 +189,38 @@ def _surplus(options: Options, values: Floats, sale: Sale) -> Floats:
     return np.asarray(left[np.arange(len(left)), option])
 
 
+def _begins(view: View, options: Options, bidders: Bidders, option: Ints, run: Ints) -> Floats:
+    """[job] seconds until it makes progress with ``option`` at the earliest."""
+    starts = np.where(options.held == option, 0.0, bidders.restart)
+    return np.asarray(starts + view.round_seconds * waiting(view, run))
+
+
+def _rest(bidders: Bidders, option: Ints) -> Floats:
+    """[job] seconds to the end with ``option``."""
+    return np.asarray(bidders.rest[np.arange(len(bidders)), option])
+
+
 def _foretell(
-    view: View, options: Options, speeds: Speeds, bidders: Bidders, option: Ints, run: Ints
-) -> Foretold:
-    """Whoever waits starts with the next round, and all go on with the option that they like."""
-    jobs = np.arange(len(view))
-    rest = bidders.rest[jobs, option]
-    spread = np.exp(_EIGHTY_PERCENT * np.minimum(speeds.deviation[jobs, option], 2.0))
-    start = np.where(waiting(view, run), view.round_seconds, 0.0)
-    begins = start + np.where(options.held == option, 0.0, bidders.restart)
-    finish = Intervals(begins + rest / spread, begins + rest, begins + rest * spread)
-    return Foretold(Intervals.exactly(start), finish)
+    view: View, options: Options, speeds: Speeds, bidders: Bidders, shares: Shares, option: Ints,
+    run: Ints,
+) -> Foretold:  # fmt: skip
+    """Finishes with the option that a job likes, or earlier if sharing with all others is faster.
+
+    Whoever waits starts between the next round and the last moment from which its fastest option
+    still brings that finish: in the middle of these by their logarithms.
+    """
+    waits, unit = waiting(view, run), view.round_seconds
+    shared = shared_finishes(bidders.rest, shares)
+    shared = np.where(np.isfinite(shared), shared, _rest(bidders, option))  # its GPUs are away
+    middle = _begins(view, options, bidders, option, run)
+    middle += np.minimum(_rest(bidders, option), shared)
+    deviation = np.minimum(speeds.deviation[np.arange(len(view)), option], 2.0)
+    spread = np.exp(_EIGHTY_PERCENT * np.hypot(deviation, _OTHERS * waits))
+    fastest = bidders.rest.min(axis=1)
+    spare = shared - np.where(np.isfinite(fastest), fastest, 0.0)
+    latest = np.where(waits, np.maximum(spare, unit), 0.0)
+    start = Intervals(unit * waits.astype(np.float64), np.sqrt(unit * latest), latest)
+    return Foretold(start, Intervals(middle / spread, middle, middle * spread))
 
 
 def _explain(

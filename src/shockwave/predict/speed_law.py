@@ -76,12 +76,10 @@ def covariance_of_models(
     s: SpeedSettings,
     left: tuple[Ints, Ints],
     right: tuple[Ints, Ints],
-    diagonal: bool = False,
 ) -> Floats:
-    """Between cells (option, stage) of a model: [left, right], or [cell] of each with itself."""
+    """[left, right] between cells (option, stage) of a model."""
     (option, stage), (other, later) = left, right
-    if not diagonal:
-        option, stage = option[:, None], stage[:, None]
+    option, stage = option[:, None], stage[:, None]
     doublings = np.log2(shape.gpus)
     same_type = shape.type[option] == shape.type[other]
     fewer = np.minimum(doublings[option], doublings[other])

@@ -9,9 +9,10 @@ question of probability: of the model first, then of the job. ``f`` belongs to t
 one kind share what they learn), ``h`` to the job alone; both are Gaussian. The covariance of ``f``
 says how far a curve can be trusted: the level of a model and its taste for a type of GPU are open;
 what is lost to synchronisation walks with the doublings of the GPUs, so that uncertainty widens
-with the distance from what was measured; and all of it drifts as training goes on. How large ``h``
-is, jobs of the model tell: by how much each was off what the others had let expect. Conditioning
-is a least-squares problem of the size of one model's, then of one job's measurements.
+with the distance from what was measured; and all of it drifts as training goes on. What a job
+measures itself tells about ``f`` and ``h`` together, so that options near to it are known as well.
+How large ``h`` is, jobs of the model tell: by how much each was off what the others had let expect.
+Conditioning is a least-squares problem of the size of one model's, then of one job's measurements.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Speeds:
 
     log_mean: Floats  # [job, option] at the present stage
     deviation: Floats  # [job, option]
-    unknown: Floats  # [job, option] the part of the deviation that every job of the model shares
+    unknown: Floats  # [job, option] how open the model is, by what all of its jobs have shown
     by_stage: Floats  # [job, option, stage] mean of the logarithm later on
 
     @property
@@ -138,15 +139,16 @@ class SpeedLearner:
         likely = np.stack([record.likely for record in kinds])[row]
         other = (_OTHER_CURVE * np.minimum(spread, 1.0))[:, None]
         likely = (1.0 - other) * likely + other * usual
+        doubt = np.stack([record.covariance for record in kinds])  # [kind, stage, option, option]
         own, variance, misfit = self._jobs.apart(
-            covariance_of_jobs(shape, self.settings), spread, models, row, stage, seen.declared,
-            self.settings.noise,
+            covariance_of_jobs(shape, self.settings), spread, models, doubt, row, stage,
+            seen.declared, self.settings.noise,
         )  # fmt: skip
         likely = likely * np.exp(-0.5 * (misfit - misfit.min(axis=1, keepdims=True)))
         likely /= likely.sum(axis=1, keepdims=True)
         by_stage = np.empty((len(row), len(shape), STAGES))
-        open_curve, shared = np.empty(variance.shape), np.empty(variance.shape)
-        for number, record in enumerate(kinds):  # one at a time: jobs times curves are many
+        open_curve = np.empty(variance.shape)
+        for number in range(len(kinds)):  # one at a time: jobs times curves are many
             mine = np.flatnonzero(row == number)
             weight, off = likely[mine], own[mine]
             by_stage[mine] = np.einsum("jc,cos->jos", weight, models[number])
@@ -154,11 +156,11 @@ class SpeedLearner:
             off += models[number][:, :, stage[mine]].transpose(2, 0, 1)
             off -= np.einsum("jc,jco->jo", weight, off)[:, None, :]
             open_curve[mine] = np.einsum("jc,jco->jo", weight, np.square(off, out=off))
-            shared[mine] = record.variance[:, stage[mine]].T
         itself, noise = self._jobs.shown(), self.settings.noise**2
-        deviation = np.sqrt(np.where(itself, variance, shared + open_curve + variance) + noise)
+        deviation = np.sqrt(np.where(itself, variance, open_curve + variance) + noise)
         mean = by_stage[np.arange(len(row)), :, stage]
-        return Speeds(mean, deviation, np.sqrt(shared), by_stage)
+        unknown = np.sqrt(np.diagonal(doubt, axis1=2, axis2=3)[row, stage])
+        return Speeds(mean, deviation, unknown, by_stage)
 
     def _tastes(self, shape: OptionShape) -> Floats:
         """[type] how much longer an epoch takes there than on other types, over all models.
@@ -263,14 +265,16 @@ class _Measured:
         self.cell[job] = cell
 
     def apart(
-        self, covariance: Floats, spread: Floats, models: Floats, row: Ints, stage: Ints,
-        declared: Floats, noise: float,
+        self, covariance: Floats, spread: Floats, models: Floats, doubt: Floats, row: Ints,
+        stage: Ints, declared: Floats, noise: float,
     ) -> tuple[Floats, Floats, Floats]:  # fmt: skip
         """How far every job is from each curve of its model, given what was measured of it.
 
         [job, curve, option] the mean, [job, option] the variance, and [job, curve] the misfit
-        (squares of what was measured, by their covariance). What a job says of itself is a
-        measurement until there is one.
+        (squares of what was measured, by their covariance). What is off may be the job's or what is
+        open about its model, ``doubt[kind, stage, option, option]``: options that are near to a
+        measured one are known by it, whosever it is. What a job says of itself is a measurement
+        until there is one.
         """
         said = np.isfinite(declared) & (declared > 0) & np.isnan(self.value)
         value = np.where(said, np.log(np.where(said, declared, 1.0)), self.value)
@@ -279,6 +283,7 @@ class _Measured:
         width = int(known.sum(axis=1).max(initial=0))
         jobs, spread = np.arange(len(row))[:, None], spread[:, None, None]
         before = spread[:, 0] * np.diagonal(covariance)
+        before = before + np.diagonal(doubt, axis1=2, axis2=3)[row, stage]
         count = models.shape[1]
         if not width:
             own = np.zeros((len(row), count, len(covariance)))
@@ -288,10 +293,14 @@ class _Measured:
         expected = models[row[:, None], :, option, at[jobs, option]]  # [job, measurement, curve]
         off = np.where(there[:, :, None], value[jobs, option][:, :, None] - expected, 0.0)
         both = there[:, :, None] & there[:, None, :]
-        inner = np.where(both, spread * covariance[option[:, :, None], option[:, None, :]], 0.0)
+        kind, now = row[:, None], stage[:, None]
+        inner = spread * covariance[option[:, :, None], option[:, None, :]]
+        inner += doubt[kind[:, None], now[:, None], option[:, :, None], option[:, None, :]]
+        inner = np.where(both, inner, 0.0)
         diagonal = np.arange(width)
         inner[:, diagonal, diagonal] += np.where(there, self.doubt[jobs, option] + noise**2, 1.0)
-        cross = np.where(there[:, :, None], spread * covariance[option], 0.0)
+        cross = spread * covariance[option] + doubt[kind, now, option]
+        cross = np.where(there[:, :, None], cross, 0.0)
         solved = np.linalg.solve(inner, np.concatenate([off, cross], axis=2))
         own = np.einsum("jmo,jmc->jco", cross, solved[:, :, :count])
         explained = np.einsum("jmo,jmo->jo", cross, solved[:, :, count:])
@@ -307,7 +316,7 @@ class _Kind:
     total: Floats = field(default_factory=lambda: np.zeros((0, STAGES)))
     count: Floats = field(default_factory=lambda: np.zeros((0, STAGES)))
     mean: Floats = field(default_factory=lambda: np.zeros((CURVES, 0, STAGES)))
-    variance: Floats = field(default_factory=lambda: np.zeros((0, STAGES)))
+    covariance: Floats = field(default_factory=lambda: np.zeros((STAGES, 0, 0)))  # at a stage
     likely: Floats = field(default_factory=lambda: np.full(CURVES, 1.0 / CURVES))
     _apart: float = _PRIOR_JOBS  # squares of how far jobs were from what was expected of them
     _compared: float = _PRIOR_JOBS
@@ -333,7 +342,7 @@ class _Kind:
         if not self.fitted:
             return
         middle = float(self.likely @ self.mean[:, option, stage])
-        doubt = float(self.variance[option, stage])
+        doubt = float(self.covariance[stage, option, option])
         doubt += float(self.likely @ (self.mean[:, option, stage] - middle) ** 2)
         weight = (job_variance / (job_variance + doubt)) ** 2
         self._apart += weight * max((log_seconds - middle) ** 2 - doubt, 0.0) / job_variance
@@ -381,7 +390,9 @@ class _Kind:
         seen = option, stage
         law = curves(shape, s, tastes)
         grid = np.repeat(np.arange(len(shape)), STAGES), np.tile(np.arange(STAGES), len(shape))
-        prior = covariance_of_models(shape, s, grid, grid, diagonal=True)
+        every = np.arange(len(shape))
+        stages = [(every, np.full_like(every, number)) for number in range(STAGES)]
+        covariance = np.stack([covariance_of_models(shape, s, cell, cell) for cell in stages])
         self.mean, self.likely = law, usual
         if len(option):
             inner = covariance_of_models(shape, s, seen, seen)
@@ -394,5 +405,8 @@ class _Kind:
             misfit = (off * np.linalg.solve(inner, off.T).T).sum(axis=1)
             likely = usual * np.exp(-0.5 * (misfit - misfit.min()))
             self.likely = likely / likely.sum()
-            prior = prior - (cross.T * weights).sum(axis=0)
-        self.variance = np.maximum(prior, 0.0).reshape(len(shape), STAGES)
+            by_stage = cross.reshape(len(shape), STAGES, -1).transpose(1, 0, 2)
+            solved = weights.reshape(len(option), len(shape), STAGES).transpose(2, 0, 1)
+            covariance -= by_stage @ solved
+        covariance[:, every, every] = np.maximum(covariance[:, every, every], 0.0)
+        self.covariance = covariance

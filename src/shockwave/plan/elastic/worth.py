@@ -41,14 +41,14 @@ _COMPARED = 256  # jobs with which the length of each is compared, of more a sam
 class WorthSettings:
     """One set for every workload."""
 
-    hold_seconds: float = 400.0  # a restart is charged against at least so much running
+    hold_seconds: float = 600.0  # a restart is charged against so much running, or less to the end
     shortest_seconds: float = 60.0
     price_fall: float = 0.7  # exponent of the falling crowd in the price at a job's end
     alike: float = 2.0  # the lower, the longer jobs count as nearly as long as others
     least_price: float = 0.1  # of today's, at a job's end
     fair: float = 4.0  # what each fair share beyond the first that it needs to be on time adds
     most_shares: float = 4.0
-    easy_shares: float = 1.05  # up to this, nothing is added
+    easy_shares: float = 0.95  # up to this, nothing is added
     least_gain: float = 1.15  # from twice the GPUs, where a job hardly gains by more
     end: float = 0.3  # what a job adds that decides when all is over
     start_of_time_seconds: float = 1800.0  # arrivals are taken to go on as long as they have lasted
@@ -164,13 +164,15 @@ def fair(bidders: Bidders, shares: Shares, at_end: Floats, s: WorthSettings) -> 
 
     The crowd that a share is of is the one so far, and for as long as the job will take the mean of
     the present one and the one ``at_end`` (of the present one): who counts on today's crowd is late
-    when it has gone. A job that has always had its share needs 1; one that waits needs more and
-    more, and the more so the less it gains by more GPUs.
+    when it has gone. How long it will take is counted with a share of that later crowd: a job that
+    came in a crowd, and has the cluster nearly to itself now, soon ends. A job that has always had
+    its share needs 1; one that waits needs more and more, and the more so the less it gains by more
+    GPUs.
     """
     b, total = bidders, float(shares.capacity.sum())
     starts = np.where(b.held >= 0, 0.0, b.restart)
-    need = shares.seconds(b.rest, total / b.mean_active) + starts
     until_end = len(b) * (1.0 + np.minimum(at_end, 1.0)) / 2.0
+    need = shares.seconds(b.rest, total / until_end) + starts
     crowd = (b.age * b.mean_active + need * until_end) / (b.age + need)
     share = total / np.maximum(crowd, 1.0)
     need = shares.seconds(b.rest, share)
@@ -197,11 +199,13 @@ def common_end(bidders: Bidders, shares: Shares, rest: Floats, s: WorthSettings)
     """[job] what is added because the end of the whole waits for it.
 
     The end cannot come before all work is done, each job's with its most frugal option. A job
-    presses that would take longer than that with an equal share among those who are as long.
+    presses that would take longer than half of that, sharing all GPUs with those who will still be
+    there when it ends. How many these are does not go by rank: of jobs that are as long as each
+    other, all press alike.
     """
     b, total = bidders, float(shares.capacity.sum())
-    longer = len(rest) - np.searchsorted(np.sort(rest), rest, side="left")
-    alone = shares.seconds(b.rest, total / np.maximum(longer, 1))
+    sharing = np.maximum(_still_there(rest, s.alike), 1.0)
+    alone = shares.seconds(b.rest, total / sharing)
     work = (b.rest * shares.gpus).min(axis=1)
     horizon = float(work[np.isfinite(work)].sum()) / total
     return np.asarray(s.end * np.clip(2.0 * alone / max(horizon, 1.0) - 1.0, 0.0, 2.0))
@@ -224,13 +228,9 @@ def worth(
     prices: Floats,
     mean_active: float,
     seconds_since_start: float,
-    quiet_seconds: float,
     settings: WorthSettings,
 ) -> Worth:
-    """Values of all options at prices like those of the round before.
-
-    ``quiet_seconds``: since a job came or left.
-    """
+    """Values of all options at prices like those of the round before."""
     s, b, jobs = settings, bidders, len(bidders)
     gpus_total = float(shares.capacity.sum())
     alone = shares.seconds(b.rest, np.full(jobs, gpus_total / jobs))
@@ -245,8 +245,7 @@ def worth(
     # The rest takes a start, too: of who waits, and of who would have to wait.
     seconds = b.seconds * (1.0 + b.restart[:, None] / b.rest)
     per_epoch = (cost * seconds).min(axis=1, keepdims=True)
-    # What has not changed for long will not for long.
-    held_for = np.minimum(max(s.hold_seconds, quiet_seconds), b.rest)
+    held_for = np.minimum(s.hold_seconds, b.rest)
     kept = held_for / (held_for + b.restart[:, None])
     runs = np.flatnonzero(b.held >= 0)
     kept[runs, b.held[runs]] = 1.0
