@@ -16,7 +16,7 @@ demo: $(VENV)/.core            ## compare schedulers in simulation, then run rea
 
 test: $(VENV)/.test lint       ## everything that must hold
 	@sh tools/ensure-system-packages.sh   # says first what it installs; NO_INSTALL=1 keeps it from it
-	$(BIN)/pytest -n 2 --dist worksteal -q -rs
+	$(BIN)/pytest -n 3 --dist worksteal -q -rs  # one more than cores: the longest tests mostly wait
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

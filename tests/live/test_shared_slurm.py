@@ -101,9 +101,13 @@ def test_gpus_that_others_wait_for_are_not_given_up(
     events = scheduler.events()
     wait_for(lambda: not cluster.run("squeue", "--noheader", f"--jobs={foreign}").strip(), "theirs")
     assert sum(isinstance(event, JobFinished) for event in events) == 5
-    first = [event for event in events if isinstance(event, JobStarted)][:2]
-    stopped = {event.job for event in events if isinstance(event, JobStopped)}
-    assert not stopped & {event.job for event in first}, "what ran when others waited ran on"
+    first = [event.job for event in events if isinstance(event, JobStarted)][:2]
+    contested = [n for n, e in enumerate(events) if isinstance(e, NodeOccupied) and e.contested]
+    leaves = (JobFinished, JobStopped)
+    ends = [n for n, e in enumerate(events) if isinstance(e, leaves) and e.job in first]
+    assert contested[0] < ends[0], "they ran when others came to wait"
+    # What one of them leaves is theirs, and then nobody waits any more.
+    assert isinstance(events[ends[0]], JobFinished), "what ran when others waited ran on"
 
 
 def test_what_happens_from_outside_is_told_everywhere(

@@ -86,7 +86,7 @@ def test_others_that_were_faster_are_no_fault_of_the_job(
 ) -> None:
     foreign_job(cluster, "n1", 4)
     commands = {"a": local.tiny(tmp_path)}
-    with harness.executor(cluster, tmp_path, commands, start_seconds=1.0) as executor:
+    with harness.executor(cluster, tmp_path, commands, start_seconds=5.0) as executor:
         watch = harness.watch(executor)
         watch.launch([harness.order("a", (("n1", (0,)),))])
         watch.until(lambda: bool(watch.of(JobStopped)))
