@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from shockwave.model.view import Bools, Ints
+from shockwave.model.view import Bools, Floats, Ints
 from shockwave.plan.futures import Futures
 from shockwave.plan.rollout import Outcome
 from shockwave.plan.stance import Index, Singles
@@ -53,39 +53,40 @@ class _Queue:
         self._unit = unit
         self._index = index
         self._stances = stances
-        self._rows = np.arange(shape[0])
         self._gpus_total = np.float32(futures.gpus_total)
         self._work = (futures.remaining / unit).astype(np.float32)
         # Who stands for several that are expected asks for all, as far as there are GPUs.
         asked = np.minimum(futures.gpus * futures.copies, futures.gpus_total)
-        self._demand: Singles = np.broadcast_to(asked.astype(np.float32), shape)
-        self._release: Singles = np.broadcast_to((futures.release / unit).astype(np.float32), shape)
-        self._restart: Singles = np.broadcast_to((futures.restart / unit).astype(np.float32), shape)
+        self._demand = _for_each_sample(asked, shape)
+        self._release = _for_each_sample(futures.release / unit, shape)
+        self._restart = _for_each_sample(futures.restart / unit, shape)
         self._left = self._work.copy()
         self._running: Bools = np.broadcast_to(futures.running, shape)
-        self._start: Singles = np.full(self._work.shape, _NEVER)
-        self._finish: Singles = np.full(self._work.shape, _NEVER)
-        self._order = np.empty((len(self._work), 0), dtype=np.int64)
+        self._start: Singles = np.full(shape, _NEVER)
+        self._finish: Singles = np.full(shape, _NEVER)
+        self._first = shape[1] * np.arange(shape[0])[:, None]
+        self._order = np.empty((shape[0], 0), dtype=np.int64)  # flat: place of ``own`` columns
 
     def reorder(self) -> bool:
         """Sort the jobs that are left by the index as it is now. False if none is left."""
         self._put_back()
         executed = (self._work - self._left)[None]
-        worth = self._index.at(self.now * self._unit, executed, self._running[None]).total
-        worth = worth[self._stances[:, int(self.now) % self._stances.shape[1]], self._rows]
+        index = self._index.by_sample(self._stances[:, int(self.now) % self._stances.shape[1]])
+        worth = index.at(self.now * self._unit, executed, self._running[None]).total[0]
         ended = self._left <= 0.0
         worth[ended] = -1.0
         active = ended.shape[1] - int(ended.sum(axis=1).min())
         if not active:
             return False
-        self._order = order = np.argsort(-worth, axis=1, kind="stable")[:, :active]
-        self._own_left = np.take_along_axis(self._left, order, 1)
-        self._own_running = np.take_along_axis(self._running, order, 1)
-        self._own_start = np.take_along_axis(self._start, order, 1)
-        self._own_finish = np.take_along_axis(self._finish, order, 1)
-        self._own_demand = np.take_along_axis(self._demand, order, 1)
-        self._own_restart = np.take_along_axis(self._restart, order, 1)
-        self._own_release = np.take_along_axis(self._release, order, 1)
+        order = np.argsort(-worth, axis=1, kind="stable")[:, :active]
+        self._order = order = order + self._first
+        self._own_left = self._left.ravel()[order]
+        self._own_running = self._running.ravel()[order]
+        self._own_start = self._start.ravel()[order]
+        self._own_finish = self._finish.ravel()[order]
+        self._own_demand = self._demand.ravel()[order]
+        self._own_restart = self._restart.ravel()[order]
+        self._own_release = self._release.ravel()[order]
         self.reorder_at = _REORDER * self.now + 0.5
         return True
 
@@ -115,11 +116,16 @@ class _Queue:
     def _put_back(self) -> None:
         if not self._order.shape[1]:
             return
-        np.put_along_axis(self._left, self._order, self._own_left, 1)
-        np.put_along_axis(self._start, self._order, self._own_start, 1)
-        np.put_along_axis(self._finish, self._order, self._own_finish, 1)
+        self._left.ravel()[self._order] = self._own_left
+        self._start.ravel()[self._order] = self._own_start
+        self._finish.ravel()[self._order] = self._own_finish
         self._running = np.zeros(self._left.shape, dtype=np.bool_)
-        np.put_along_axis(self._running, self._order, self._own_running, 1)
+        self._running.ravel()[self._order] = self._own_running
+
+
+def _for_each_sample(values: Floats, shape: tuple[int, ...]) -> Singles:
+    """[sample, job] the same in every sample where nothing else is given."""
+    return np.ascontiguousarray(np.broadcast_to(values.astype(np.float32), shape))
 
 
 def _fitting(demand: Singles, can: Bools, gpus_total: np.float32) -> Bools:

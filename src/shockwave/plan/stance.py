@@ -8,12 +8,13 @@ the slack that it is about, so that no second more or less turns the order round
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shockwave.model.view import Bools, Floats
+from shockwave.model.view import Bools, Floats, Ints
 from shockwave.plan.futures import Futures
 
 # Rollouts compare many rough futures: single precision is enough for them, and twice as fast.
@@ -80,6 +81,35 @@ class Worth:
         return self.progress + self.fairness + self.end
 
 
+@dataclass(frozen=True)
+class _Weights:
+    """What several stances say, ``[stance, 1, 1]``, or one for each sample, ``[1, sample, 1]``."""
+
+    caution: Singles
+    fair_caution: Singles
+    end: Singles
+    fair: Singles
+    pressing: Singles
+    prompt: Singles
+
+    @staticmethod
+    def of(stances: tuple[Stance, ...], s: IndexSettings) -> _Weights:
+        caution = _column([stance.caution for stance in stances])
+        return _Weights(
+            caution=caution,
+            fair_caution=np.maximum(caution, _single(s.fair_caution)),
+            end=_column([s.pressing * stance.end for stance in stances]),
+            fair=_column([stance.fair for stance in stances]),
+            pressing=_column([s.pressing * min(stance.fair, 1.0) for stance in stances]),
+            prompt=_column([stance.prompt for stance in stances]),
+        )
+
+    def by_sample(self, stances: Ints) -> _Weights:
+        return _Weights(
+            *(getattr(self, one.name)[stances, 0, 0][None, :, None] for one in fields(self))
+        )
+
+
 class Index:
     """The index of all jobs for several stances at once. All times in rounds inside."""
 
@@ -90,12 +120,7 @@ class Index:
         self.stances = len(stances)
         self._settings = s
         self._unit = unit
-        self._caution = _column([stance.caution for stance in stances])
-        self._end = _column([s.pressing * stance.end for stance in stances])
-        self._fair = _column([stance.fair for stance in stances])
-        self._pressing = _column([s.pressing * min(stance.fair, 1.0) for stance in stances])
-        self._prompt = _column([stance.prompt for stance in stances])
-        self._fair_caution = np.maximum(self._caution, _single(s.fair_caution))
+        self._weights = _Weights.of(stances, s)
         self._mean = _single(f.mean / unit)
         self._late = _single(f.late / unit)
         self._early = _single(f.early / unit)
@@ -106,6 +131,7 @@ class Index:
         self._held = _single(np.maximum(s.keep_rounds, s.keep_per_restart * stop))
         self._last = _single(np.maximum(stop, 1.0))
         self._stays = _single(2.0 * f.stays)  # before any reservation
+        self._some_stay = bool(f.stays.any())
         # A finite stand-in for "nothing is promised", so that sums stay numbers.
         stretch = np.minimum(f.fair_stretch, 1e6)
         self._stretch = _single(stretch)
@@ -113,10 +139,19 @@ class Index:
         self._worked = _single(f.worked / unit)
         self._on_time = _single(np.minimum(f.on_time / unit, 1e6))
         self._claim = _single(f.claim)
+        self._all_claim = bool((f.claim == 1.0).all())
         self._age = _single(f.elapsed / unit)
         self._per_fair_jct = _single(unit / f.fair_jct)
         self._reserved = _single(f.reserved / unit)
+        self._first_reserved = float(self._reserved.min(initial=np.inf))
         self._horizon = f.horizon / unit
+
+    def by_sample(self, stances: Ints) -> Index:
+        """An index of one row of samples, each with a stance of its own."""
+        rows = copy(self)
+        rows.stances = 1
+        rows._weights = self._weights.by_sample(stances)
+        return rows
 
     def at(self, seconds: float, executed: Singles, running: Bools) -> Worth:
         """The worth of a round that begins in ``seconds``, for jobs that have run ``executed``.
@@ -124,40 +159,54 @@ class Index:
         ``executed`` is in rounds. Blind to how long a job will really take: the belief about
         the rest is the mean's rest, or half of the late case's once the mean has passed.
         """
-        s, now = self._settings, float(seconds / self._unit)
+        s, w, now = self._settings, self._weights, float(seconds / self._unit)
         late = self._late - executed
         belief = np.maximum(self._mean - executed, 0.5 * late)
         np.maximum(belief, 0.25, out=belief)
         early = np.maximum(self._early - executed, 0.25 * belief)
 
-        careful = belief - self._fair_caution * (belief - early)
+        careful = belief - w.fair_caution * (belief - early)
         fair_jct = self._stretch * (executed + careful)
-        slack = fair_jct - careful + (self._owed - now)
+        slack = fair_jct - careful
+        slack += self._owed - now
         fair_jct += self._stretch * self._worked
         laxity = (self._on_time - now) - belief
         over = np.maximum(late - belief, 0.0)
-        end_slack = (self._horizon - now) - belief - self._caution * over
+        end_slack = (self._horizon - now) - belief - w.caution * over
 
         soft = np.maximum(slack, -8.0 * slack)
-        soft = self._fair / np.square(1.0 + soft / s.fair_rounds)
-        prompt = _ramp(laxity) * _ramp(0.5 * (s.prompt_rounds - laxity))
+        soft /= s.fair_rounds
+        soft += 1.0
+        soft = w.fair / np.square(soft, out=soft)
+        prompt = _ramp(laxity)
+        prompt *= _ramp(0.5 * (s.prompt_rounds - laxity))
         progress = self._scale / np.maximum(belief * self._share, 0.1)
-        progress *= np.where(running, self._kept, 1.0)
+        progress *= np.where(running, self._kept, np.float32(1.0))
         hopeless = np.maximum(-slack - s.give_up * fair_jct, 0.0)
         hopeless /= s.give_up_rounds
+        np.square(hopeless, out=hopeless)
+        hopeless += 1.0
         held = self._held * running
-        pressed = self._pressing * self._pressed(slack - held) / (1.0 + np.square(hopeless))
-        gain = soft + self._prompt * prompt * (1.0 + soft)
-        fairness = progress * gain + pressed
+        pressed = w.pressing * self._pressed(slack - held)
+        pressed /= hopeless
+        gain = w.prompt * prompt
+        gain *= 1.0 + soft
+        gain += soft
+        fairness = progress * gain
+        fairness += pressed
         fairness += s.starved * self._starving(now + belief, running)
-        fairness *= self._claim
+        if not self._all_claim:
+            fairness *= self._claim
         # A reservation that is due yields to those who starve, until its gang runs.
-        due = self._reserved <= now
-        fairness += _DUE * s.starved * due + _UNDISTURBED * ((due & running) + self._stays)
+        if self._first_reserved <= now or self._some_stay:
+            due = self._reserved <= now
+            fairness += _DUE * s.starved * due + _UNDISTURBED * ((due & running) + self._stays)
         # Work that ends within the round, or before it could go on elsewhere, is not taken away.
         ending = running & (belief <= self._last)
-        progress += 4.0 * s.pressing * ending
-        end = self._claim * self._end * self._pressed(end_slack - held)
+        progress += np.float32(4.0 * s.pressing) * ending
+        end = w.end * self._pressed(end_slack - held)
+        if not self._all_claim:
+            end *= self._claim
         return Worth(progress, fairness, end)
 
     def _starving(self, finish: Singles, running: Bools) -> Singles:
@@ -168,20 +217,26 @@ class Index:
         counts. Counted twice for a running job: of two who starve, none is stopped for the other
         before that one is twice as late.
         """
-        late = (self._age + finish + 1.0) * self._per_fair_jct - np.float32(self._settings.starving)
-        late = np.minimum(np.maximum(late, 0.0), np.float32(_LATEST))
-        return np.asarray(late * np.where(running, np.float32(2.0), np.float32(1.0)))
+        late = self._age + finish
+        late += 1.0
+        late *= self._per_fair_jct
+        late -= np.float32(self._settings.starving)
+        np.minimum(np.maximum(late, 0.0, out=late), np.float32(_LATEST), out=late)
+        late *= np.where(running, np.float32(2.0), np.float32(1.0))
+        return late
 
     def _pressed(self, slack: Singles) -> Singles:
         """From 0 to 1 as the slack runs out, and on from there: the less slack, the more."""
         begins = _ramp((self._settings.press_rounds + 1.5 - slack) / 3.0)
-        height = np.minimum(np.maximum(1.0 - slack / 30.0, 0.5), 4.0)
-        return np.asarray(begins * height)
+        height = 1.0 - slack / 30.0
+        begins *= np.minimum(np.maximum(height, 0.5, out=height), 4.0, out=height)
+        return begins
 
 
 def _ramp(value: Singles) -> Singles:
     """0 below 0, 1 above 1, and straight in between."""
-    return np.asarray(np.minimum(np.maximum(value, 0.0), 1.0))
+    above = np.maximum(value, 0.0)
+    return np.asarray(np.minimum(above, 1.0, out=above))
 
 
 def _single(value: Floats | Singles | float) -> Singles:

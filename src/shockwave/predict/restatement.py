@@ -19,7 +19,7 @@ so that a kind with little evidence is predicted as its relatives.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
@@ -51,6 +51,9 @@ _EXAMPLES_TO_TRUST = 1.0
 _JITTER = 0.2  # a regime ends earlier or later than its example by up to this share
 
 
+_MixtureOf = Callable[[View], "MixtureForecast"]
+
+
 class Restatement(Predictor):
     """Facts restated, the rest by a prior learned from jobs of the same kind."""
 
@@ -68,25 +71,20 @@ class Restatement(Predictor):
         view = self._claims.checked(view)
         return _RememberedForecast(view, self)
 
-    def means(self, view: View) -> Floats:
+    def means(self, view: View, mixture: _MixtureOf) -> Floats:
         """[job] mean remaining seconds, as far as possible from memory."""
         return self._means.rows(
-            view, self._stamp, lambda stale: self._mixture(stale).remaining_seconds[:, None]
+            view, self._stamp, lambda stale: mixture(stale).remaining_seconds[:, None]
         )[:, 0]
 
-    def grid(self, view: View) -> Floats:
+    def grid(self, view: View, mixture: _MixtureOf) -> Floats:
         """[point, job] the grid that quantiles are read from, as far as possible from memory."""
-        return self._grids.rows(
-            view, self._stamp, lambda stale: self._mixture(stale).sorted_grid.T
-        ).T
+        return self._grids.rows(view, self._stamp, lambda stale: mixture(stale).sorted_grid.T).T
 
     @property
     def _stamp(self) -> int:
         """Jobs that wait are looked at again once there is a twentieth more experience."""
         return int(math.log1p(sum(self._finished.values())) / math.log(1.05))
-
-    def _mixture(self, view: View) -> MixtureForecast:
-        return MixtureForecast(view, self.experience, self.trust)
 
     def learn(self, finished: Sequence[FinishedJob]) -> None:
         for told in finished:
@@ -265,14 +263,22 @@ class _RememberedForecast(MixtureForecast):
     def __init__(self, view: View, predictor: Restatement) -> None:
         super().__init__(view, predictor.experience, predictor.trust)
         self._predictor = predictor
+        self._mixtures: dict[bytes, MixtureForecast] = {}
 
     @cached_property
     def remaining_seconds(self) -> Floats:
-        return self._predictor.means(self._known)
+        return self._predictor.means(self._known, self._mixture)
 
     @cached_property
     def sorted_grid(self) -> Floats:
-        return self._predictor.grid(self._known)
+        return self._predictor.grid(self._known, self._mixture)
+
+    def _mixture(self, some: View) -> MixtureForecast:
+        """Of some of the jobs. Mostly means and quantiles are asked for of the same ones."""
+        key = some.handle.tobytes()
+        if key not in self._mixtures:
+            self._mixtures[key] = MixtureForecast(some, self._experience, self._trust)
+        return self._mixtures[key]
 
     @cached_property
     def _known(self) -> View:
