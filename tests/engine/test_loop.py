@@ -179,3 +179,13 @@ def test_progress_between_crashes_starts_the_count_again() -> None:
     run = Run([make_job("a", (32, 3, 60.0))], faults=crashes, retries=Retries(most_crashes=3)).go()
     assert run.of(JobFailed) == []
     assert set(run.finishes) == {"a"}
+
+
+def test_a_job_that_comes_while_its_round_is_held_does_not_start_before_it_came(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A real round is held a moment after it was due, and takes in who came meanwhile."""
+    run = Run([make_job("a", (32, 3, 50.0)), make_job("b", (32, 1, 50.0), arrival=100.5)])
+    due = run.feed.due
+    monkeypatch.setattr(run.feed, "due", lambda now: due(now + 1.0))
+    assert run.go().starts == [(0.0, "a"), (100.5, "b")]

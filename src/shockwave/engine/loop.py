@@ -320,7 +320,9 @@ class RoundLoop:
                 spanning += len(placement) > 1 and spec.gpus <= largest_node
             else:
                 spanning += len(placement) > 1 and option.gpus <= largest[option.gpu_type]
-            events.append(JobStarted(self.now, spec.id, placement, attempt, option))
+            # A round has the time that it was due at; who came since then starts when it came.
+            time = max(self.now, spec.arrival_seconds)
+            events.append(JobStarted(time, spec.id, placement, attempt, option))
         self._intake.record_stops(orders.stopped, self.now, resized=orders.placements)
         self.log.emit(*events)
         self.log.flush()
