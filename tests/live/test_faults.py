@@ -72,4 +72,3 @@ def test_everything_completes_although_everything_is_killed(scheduler: Scheduler
     stops = [event.reason for event in events if isinstance(event, JobStopped)]
     assert StopReason.KILLED in stops
     assert StopReason.CRASHED not in stops, "who is killed by others has not crashed"
-    assert StopReason.PREEMPTED in stops

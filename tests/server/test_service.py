@@ -120,7 +120,7 @@ def test_jobs_can_be_stopped_with_the_scheduler(tmp_path: Path) -> None:
     job = submit(service, tiny(epochs=1000))
     wait_for(lambda: known(service, job).epochs_done > 0, "some progress")
     service.stop(stop_jobs=True)
-    with running(slow(tmp_path, round_seconds=0.25)) as again:
+    with running(slow(tmp_path)) as again:
         record = known(again, job)
         assert (record.state, record.preemptions) == ("waiting", 1)
         again.desk.cancel(job)

@@ -206,16 +206,19 @@ def test_a_signal_only_sets_a_flag(tmp_path: Path, number: signal.Signals) -> No
     with session(tmp_path, environment={}) as job:
         assert not job.should_stop()
         os.kill(os.getpid(), number)
-        assert job.should_stop()
+        while not job.should_stop():  # another thread may get it first
+            time.sleep(0.01)
         assert job.should_stop(), "it stays so"
     assert signal.getsignal(number) is before
 
 
 def test_a_second_interrupt_is_obeyed_at_once(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), session(tmp_path, environment={}):  # noqa: PT012
+    with pytest.raises(KeyboardInterrupt), session(tmp_path, environment={}) as job:  # noqa: PT012
         os.kill(os.getpid(), signal.SIGINT)
+        while not job.should_stop():  # two that come at once may be one
+            time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(1.0)
+        time.sleep(60.0)
 
 
 def test_it_works_in_a_thread(tmp_path: Path) -> None:

@@ -62,7 +62,13 @@ def ended(
 ) -> Ending:
     for process in processes:
         process.wait(harness.PATIENCE_SECONDS)
-    return judge(folder, generation, None, parts=2, adopted=False)
+    reports = folder.reports(generation)
+    said = (
+        [json.loads(line)["event"] for line in reports.read_text().splitlines()]
+        if (reports.exists())
+        else []
+    )
+    return judge(folder, generation, said[-1] if said else None, parts=2, adopted=False)
 
 
 def test_the_ranks_of_all_parts_meet_and_see_the_gpus_of_their_node(
