@@ -64,7 +64,7 @@ class IndexSettings:
     pressing: float = 4.0  # the height at which it presses
     give_up: float = 0.05  # share of the fair completion time by which it may be late
     give_up_rounds: float = 5.0  # ... after which it returns to the index within about these
-    starving: float = 1.6  # times the completion time in an equally shared cluster; from there on
+    starving: float = 1.45  # times the completion time in an equally shared cluster; from there on
     starved: float = 16.0  # ... it presses again, so much for each such time that it is later
 
 
