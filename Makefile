@@ -40,7 +40,7 @@ docs: $(VENV)/.test            ## the documentation as pages, in out/site
 	$(BIN)/mkdocs build --strict
 
 leaderboard: $(VENV)/.core     ## all policies on generated workloads, as docs/leaderboard-standard.html
-	$(PIP) install --editable '.[server,milp]'
+	$(PIP) install --no-compile --editable '.[server,milp]'
 	@mkdir -p out
 	$(BIN)/shockwave leaderboard --suite standard -o docs/leaderboard-standard.html --json out/leaderboard.json \
 	    --cache out/leaderboard
@@ -50,12 +50,12 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.core: $(VENV)/bin/python pyproject.toml
-	$(PIP) install --editable '.[server]'
+	$(PIP) install --no-compile --editable '.[server]'
 	@touch $@
 
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml
-	$(PIP) install --editable '.[frameworks]'
-	$(PIP) install --editable '.[test]'
+	$(PIP) install --no-compile --editable '.[frameworks]'
+	$(PIP) install --no-compile --editable '.[test]'
 	@touch $@ $(VENV)/.core
 
 clean:

@@ -198,6 +198,7 @@ class RoundLoop:
         spanning = self._record_orders(orders)
         self._act(orders)
         self._record_round(view, decision, orders.running, spanning, seconds)
+        self.policy.settle()
         return True
 
     def _start_without_gpus(self) -> None:

@@ -77,3 +77,6 @@ class Policy(ABC):
     @abstractmethod
     def decide(self, view: View, forecast: Forecast) -> Decision:
         """Called at the start of a round with at least one active job and one GPU."""
+
+    def settle(self) -> None:  # noqa: B027
+        """Called when a decision has been carried out: for work that no GPU has to wait for."""

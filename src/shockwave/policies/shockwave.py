@@ -11,6 +11,7 @@ ingredient is worth.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
@@ -45,8 +46,8 @@ class Settings:
     most_cells: int = 60_000  # samples x jobs x stances that are rolled forward at once
     first_samples: int = 2  # on which all stances are tried
     finalists: int = 4  # that are tried on the others
-    steps: int = 32
-    choose_every: int = 2  # decisions; the index itself follows every round
+    steps: int = 24
+    choose_every: int = 2  # decisions at least; the index itself follows every round
     look_every: int = 16  # decisions while there is room for everybody and nothing to choose
     exact_rounds: int = 64  # of what people are told, before steps become longer
     tell_steps: int = 120
@@ -74,8 +75,11 @@ class Shockwave(Policy):
         self._stances = deque([0], maxlen=self.settings.stances_kept)
         self._teller = Teller()
         self._decisions = 0
+        self._chose_at = 0
+        self._unsettled: Callable[[], None] | None = None
 
     def decide(self, view: View, forecast: Forecast) -> Decision:
+        self.settle()  # whoever asks may not do it
         if view.options is not None:
             return self._market.decide(view, view.options)
         calm = int(view.gpus.sum()) <= view.gpus_total
@@ -85,7 +89,8 @@ class Shockwave(Policy):
         futures = self._outlook.futures(view, forecast, self._samples(view))
         worth = self._worth(futures)
         if not calm and self._is_time_to_choose(view):
-            self._stance = self._choose(view, futures, worth.total[:, 0, : len(view)])
+            if self._makes_a_difference(view, worth.total[:, 0, : len(view)]):
+                self._stance, self._chose_at = self._choose(futures), self._decisions
             earlier = self._reserve_earlier(futures)
             if earlier is not futures:
                 futures, worth = earlier, self._worth(earlier)
@@ -98,13 +103,21 @@ class Shockwave(Policy):
         if not view.between_rounds:  # then not all that are chosen start
             starting = np.where(view.running, 0.0, futures.restart[: len(view)])
             self._teller.follow(view, run, view.now + starting + futures.mean[: len(view)])
-            self._teller.remember(view, run, lambda: Foretold.of_samples(*foretold()))
+            self._unsettled = lambda: self._teller.remember(
+                view, run, lambda: Foretold.of_samples(*foretold())
+            )
         return Decision(
             run,
             price=price * view.round_seconds,
             priority=bid,
             explain=lambda: self._explain(view, futures, worth, stance, run, foretold()),
         )
+
+    def settle(self) -> None:
+        """What would be told is kept now and then; that is looked ahead for when orders are out."""
+        unsettled, self._unsettled = self._unsettled, None
+        if unsettled is not None:
+            unsettled()
 
     def _let_all_run(self, view: View, forecast: Forecast) -> Decision:
         """There is room for everybody: nothing to choose, and nothing to foresee."""
@@ -122,7 +135,11 @@ class Shockwave(Policy):
         return Decision(run, stable=True, price=0.0, explain=explain)
 
     def _is_time_to_choose(self, view: View) -> bool:
-        return view.changed and self._decisions % self.settings.choose_every == 0
+        return view.changed and self._decisions - self._chose_at >= self.settings.choose_every
+
+    def _makes_a_difference(self, view: View, bids: Singles) -> bool:
+        """Whether ``bids[stance, job]`` differ in who runs now."""
+        return len({np.sort(fill(largest_first(bid), view)).tobytes() for bid in bids}) > 1
 
     def _samples(self, view: View) -> int:
         """Work is counted, not seconds: the same view always gets the same samples."""
@@ -148,15 +165,12 @@ class Shockwave(Policy):
         )
         return sooner if better[0] < better[1] else futures
 
-    def _choose(self, view: View, futures: Futures, bids: Singles) -> int:
+    def _choose(self, futures: Futures) -> int:
         """The stance whose sampled futures cost least.
 
         All stances are tried on a few samples, the best of them on the others.
         """
         s = self.settings
-        choices = {fill(largest_first(bid), view).tobytes() for bid in bids}
-        if len(choices) == 1:
-            return self._stance
         few = max(min(s.first_samples, futures.samples - 1), 1)
         first = futures.only(slice(0, few))
         total = few * self._costs(first, self._roll(first, s.stances))

@@ -141,17 +141,22 @@ class Examples:
             columns[name] = columns[name][:, :, :width]
         return Examples(**columns)
 
-    def fill(self, row: int, example: Example, regime: int, weight: float, path: Ints) -> None:
-        """Enter one regime of an example into the first situation."""
-        self.weight[0, row] = weight
-        self.gpus[0, row] = example.gpus
-        self.epochs[0, row] = example.epochs
-        self.began[0, row] = example.began[regime]
-        self.epilogue[0, row] = example.epilogue[regime]
-        self.regimes[0, row] = len(example.began) - regime
-        self.path[0, row] = path
-        self.ends[0, row] = example.ends[regime]
-        self.tail[0, row] = example.tail[regime]
+    @staticmethod
+    def of(rows: Sequence[tuple[Example, int, float, Ints]]) -> Examples:
+        """One situation, to which each regime of an example counts with a weight, as a path."""
+        made, count = Examples.empty(1), len(rows)
+        if not count:
+            return made
+        made.weight[0, :count] = [weight for _, _, weight, _ in rows]
+        made.gpus[0, :count] = [example.gpus for example, _, _, _ in rows]
+        made.epochs[0, :count] = [example.epochs for example, _, _, _ in rows]
+        made.began[0, :count] = [example.began[regime] for example, regime, _, _ in rows]
+        made.epilogue[0, :count] = [example.epilogue[regime] for example, regime, _, _ in rows]
+        made.regimes[0, :count] = [len(example.began) - regime for example, regime, _, _ in rows]
+        made.path[0, :count] = [path for _, _, _, path in rows]
+        made.ends[0, :count] = [example.ends[regime] for example, regime, _, _ in rows]
+        made.tail[0, :count] = [example.tail[regime] for example, regime, _, _ in rows]
+        return made
 
 
 @dataclass
@@ -180,21 +185,19 @@ class Experience:
         return examples
 
     def _collect(self, situation: Situation) -> Examples:
-        found = Examples.empty(1)
-        row = 0
+        rows: list[tuple[Example, int, float, Ints]] = []
         top = situation.configurations - 1
         for weight, example in self._closest_first(situation):
             scale = top / max(example.configurations - 1, 1)
-            path = np.clip(np.rint(example.path * scale), 0, top).astype(np.int64)
+            path = example.path if scale == 1.0 else _scaled(example.path, scale, top)
             first = 1 if situation.changed else 0
             last = len(path) if situation.changed else 1
             for regime in range(first, last):
                 if path[regime, 0] == situation.configuration:
-                    found.fill(row, example, regime, weight, path[regime])
-                    row += 1
-                    if row == _ROWS:
-                        return found
-        return found
+                    rows.append((example, regime, weight, path[regime]))
+                    if len(rows) == _ROWS:
+                        return Examples.of(rows)
+        return Examples.of(rows)
 
     def _closest_first(self, situation: Situation) -> list[tuple[float, Example]]:
         kind, count = situation.kind, situation.configurations
@@ -215,6 +218,10 @@ class Experience:
             for weight, examples in zip(_CLOSENESS, (same, related, distant), strict=True)
             for example in reversed(examples)
         ]
+
+
+def _scaled(path: Ints, scale: float, top: int) -> Ints:
+    return np.asarray(np.clip(np.rint(path * scale), 0, top).astype(np.int64))
 
 
 @dataclass(frozen=True)

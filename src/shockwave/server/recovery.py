@@ -45,6 +45,12 @@ class GuardedPolicy(Policy):
                 f"{self.name} failed in round {view.round}: {type(error).__name__}: {error}"
             ) from error
 
+    def settle(self) -> None:
+        try:
+            self._policy.settle()
+        except Exception as error:  # the orders are out: only what comes after them is lost
+            logger.error("%s failed after its decision", self.name, exc_info=error)
+
 
 @dataclass(frozen=True)
 class Restored:
