@@ -9,7 +9,7 @@ import pytest
 
 from shockwave.model.view import Floats
 from shockwave.predict.speed_law import OptionShape, SpeedSettings
-from shockwave.predict.speeds import Seen, SpeedLearner, Speeds, stage_of
+from shockwave.predict.speeds import Curves, Seen, SpeedLearner, Speeds, stage_of
 
 GPUS = np.array([1, 2, 4, 8, 16, 1, 2, 4, 8])
 SHAPE = OptionShape(type=np.array([0] * 5 + [1] * 4), gpus=GPUS, spans=GPUS > 8)
@@ -183,6 +183,7 @@ def test_the_rest_of_a_job_adds_up_its_epochs() -> None:
         deviation=np.zeros((2, 1)),
         unknown=np.zeros((2, 1)),
         by_stage=np.log(np.tile(np.arange(1.0, 13.0), (2, 1, 1))),
+        curves=Curves(np.ones((2, 1)), np.zeros((2, 1, 1)), np.zeros((2, 1))),
     )
     rest = speeds.remaining_seconds(np.array([0.0, 3.0]), np.array([5.0, 5.0]))
     # Epochs 0-1, 1-2, 2-4, 4-8 take 1, 2, 3, 4 seconds each.
@@ -212,3 +213,16 @@ def test_a_model_that_loses_nothing_at_first_is_soon_known_to_scale() -> None:
     learner.learn(SHAPE, seen([(0, 5, 0.2, 0, 800.0)]))
     both = learner.learn(SHAPE, seen([(0, 5, 0.4, 1, 400.0)])).median[0]
     assert both[1] / both[2] > 1.15 * alone[1] / alone[2]
+
+
+def test_curve_by_curve_the_posterior_is_the_same_and_what_was_shown_is_on_all_of_them() -> None:
+    rows = [(0, 0, 20.0, 0, 100.0), (1, 0, 3.0, 2, 40.0), (2, 1, 9.0, -1, 0.0)]
+    speeds = after(rows)
+    c = speeds.curves
+    assert c.likely.sum(axis=1) == pytest.approx(np.ones(3))
+    assert np.einsum("jc,jco->jo", c.likely, c.apart)[2] == pytest.approx(np.zeros(len(SHAPE)))
+    spread = np.einsum("jc,jco->jo", c.likely, c.apart**2)
+    assert np.sqrt(spread + c.deviation**2) == pytest.approx(speeds.deviation)
+    assert (c.apart[0, :, 0] == 0.0).all()
+    assert (c.apart[1, :, 2] == 0.0).all()
+    assert (spread[2, SHAPE.gpus > 1] > 0.01).all()  # nobody knows how that model scales

@@ -117,7 +117,9 @@ class OptionMarket:
         restart = self._restart(view)
         share = max(float(options.type_gpus.sum()), 1.0) / max(len(view), 1)
         a_try = cost_of_a_try(2.0 * restart + view.round_seconds, options.gpus, share)
-        hoped = self.settings.curiosity * hope(speeds.deviation, rest.min(axis=1), a_try)
+        c = speeds.curves
+        hoped = hope(c.likely, c.apart, c.deviation, rest.min(axis=1), a_try)
+        hoped *= self.settings.curiosity
         return Bidders(
             seconds=np.where(may, np.exp(speeds.log_mean - hoped), np.inf),
             rest=rest,

@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shockwave.model.options import Options
-from shockwave.model.view import Bools, Floats, Ints, View
+from shockwave.model.view import Floats, Ints, View
+from shockwave.predict.own_speeds import Measured
 from shockwave.predict.speed_law import (
     CURVES,
     STAGES,
@@ -38,7 +39,6 @@ _STAGE_STARTS: Floats = np.append(0.0, _STAGE_ENDS[:-1])
 _PRIOR_MODELS = 2.0  # that the curves without any experience count for
 _PRIOR_JOBS = 2.0  # that the spread between jobs without any experience counts for
 _LEAST_SPREAD, _MOST_SPREAD = 0.05, 9.0  # of the variance between jobs as set
-_OTHER_PACE = 0.2  # change of the logarithm after which a job is not what it was
 _OTHER_CURVE = 0.3  # probability that a job is not on its model's curve, if jobs differ
 
 
@@ -55,6 +55,15 @@ class Seen:
 
 
 @dataclass(frozen=True)
+class Curves:
+    """The posterior curve by curve: a Gaussian around each, and how likely each is."""
+
+    likely: Floats  # [job, curve]
+    apart: Floats  # [job, curve, option] its mean of the logarithm, less that of all curves
+    deviation: Floats  # [job, option] of the logarithm around a curve
+
+
+@dataclass(frozen=True)
 class Speeds:
     """The posterior: the seconds per epoch are ``exp(N(log_mean, deviation^2))``."""
 
@@ -62,6 +71,7 @@ class Speeds:
     deviation: Floats  # [job, option]
     unknown: Floats  # [job, option] how open the model is, by what all of its jobs have shown
     by_stage: Floats  # [job, option, stage] mean of the logarithm later on
+    curves: Curves
 
     @property
     def median(self) -> Floats:
@@ -93,7 +103,7 @@ class SpeedLearner:
         self.settings = settings or SpeedSettings()
         self._shape: OptionShape | None = None
         self._kinds: dict[int, _Kind] = {}
-        self._jobs = _Measured.nothing()
+        self._jobs = Measured.nothing()
 
     def see(self, view: View, options: Options, declared: Floats | None = None) -> Speeds:
         """Learns from a round as a policy sees it; ``declared`` in place of what jobs said."""
@@ -147,7 +157,7 @@ class SpeedLearner:
         likely = likely * np.exp(-0.5 * (misfit - misfit.min(axis=1, keepdims=True)))
         likely /= likely.sum(axis=1, keepdims=True)
         by_stage = np.empty((len(row), len(shape), STAGES))
-        open_curve = np.empty(variance.shape)
+        open_curve, itself = np.empty(variance.shape), self._jobs.shown()
         for number in range(len(kinds)):  # one at a time: jobs times curves are many
             mine = np.flatnonzero(row == number)
             weight, off = likely[mine], own[mine]
@@ -155,12 +165,14 @@ class SpeedLearner:
             by_stage[mine] += np.einsum("jc,jco->jo", weight, off)[:, :, None]
             off += models[number][:, :, stage[mine]].transpose(2, 0, 1)
             off -= np.einsum("jc,jco->jo", weight, off)[:, None, :]
-            open_curve[mine] = np.einsum("jc,jco->jo", weight, np.square(off, out=off))
-        itself, noise = self._jobs.shown(), self.settings.noise**2
-        deviation = np.sqrt(np.where(itself, variance, open_curve + variance) + noise)
+            own[mine] = np.where(itself[mine][:, None, :], 0.0, off)  # whatever curve it is on
+            open_curve[mine] = np.einsum("jc,jco->jo", weight, np.square(own[mine]))
+        around = variance + self.settings.noise**2
+        deviation = np.sqrt(open_curve + around)
         mean = by_stage[np.arange(len(row)), :, stage]
         unknown = np.sqrt(np.diagonal(doubt, axis1=2, axis2=3)[row, stage])
-        return Speeds(mean, deviation, unknown, by_stage)
+        curves = Curves(likely, own, np.sqrt(around))
+        return Speeds(mean, deviation, unknown, by_stage, curves)
 
     def _tastes(self, shape: OptionShape) -> Floats:
         """[type] how much longer an epoch takes there than on other types, over all models.
@@ -204,109 +216,6 @@ class SpeedLearner:
             again = self._jobs.last(job) == (option, now, number)
             record.add(option, now, value, again)
             self._jobs.take(job, (option, now, number), value, record.drift(option, now))
-
-
-@dataclass
-class _Measured:
-    """What was measured of every job: its latest logarithm with every option."""
-
-    handle: Ints  # [job]
-    value: Floats  # [job, option] nan if it was not
-    doubt: Floats  # [job, option] variance since: its pace has changed meanwhile
-    stage: Ints  # [job, option] when it was measured
-    cell: Ints  # [job, 3] option, stage and kind of its last measurement
-
-    @staticmethod
-    def nothing() -> _Measured:
-        none, whole = np.empty((0, 0)), np.empty((0, 0), dtype=np.int64)
-        return _Measured(np.empty(0, dtype=np.int64), none, none, whole, whole.reshape(0, 3))
-
-    def of(self, handle: Ints, options: int) -> _Measured:
-        """Rows for these jobs, columns for these options; options only ever come to the end."""
-        made = _Measured(
-            handle,
-            np.full((len(handle), options), np.nan),
-            np.zeros((len(handle), options)),
-            np.zeros((len(handle), options), dtype=np.int64),
-            np.full((len(handle), 3), -1, dtype=np.int64),
-        )
-        known = np.isin(handle, self.handle, assume_unique=True)
-        old, width = np.searchsorted(self.handle, handle[known]), self.value.shape[1]
-        made.value[known, :width] = self.value[old]
-        made.doubt[known, :width] = self.doubt[old]
-        made.stage[known, :width] = self.stage[old]
-        made.cell[known] = self.cell[old]
-        return made
-
-    def knows(self, job: int) -> bool:
-        return bool(self.cell[job, 0] >= 0)
-
-    def shown(self) -> Bools:
-        """[job, option] whether the job itself has shown it, at its present pace."""
-        return np.asarray(~np.isnan(self.value) & (self.doubt < _OTHER_PACE**2))
-
-    def last(self, job: int) -> tuple[int, int, int]:
-        option, stage, kind = self.cell[job].tolist()
-        return option, stage, kind
-
-    def take(self, job: int, cell: tuple[int, int, int], value: float, drift: Floats) -> None:
-        """A new measurement. ``drift[stage]`` is what the model let expect since that stage.
-
-        A job that has changed its pace, as with another batch size, did so with every option, more
-        or less.
-        """
-        option, now, _ = cell
-        if self.last(job)[0] == option:
-            change = value - self.value[job, option] - drift[self.stage[job, option]]
-            self.value[job] += change
-            self.doubt[job] += change**2
-        self.value[job, option], self.doubt[job, option] = value, 0.0
-        self.stage[job, option] = now
-        self.cell[job] = cell
-
-    def apart(
-        self, covariance: Floats, spread: Floats, models: Floats, doubt: Floats, row: Ints,
-        stage: Ints, declared: Floats, noise: float,
-    ) -> tuple[Floats, Floats, Floats]:  # fmt: skip
-        """How far every job is from each curve of its model, given what was measured of it.
-
-        [job, curve, option] the mean, [job, option] the variance, and [job, curve] the misfit
-        (squares of what was measured, by their covariance). What is off may be the job's or what is
-        open about its model, ``doubt[kind, stage, option, option]``: options that are near to a
-        measured one are known by it, whosever it is. What a job says of itself is a measurement
-        until there is one.
-        """
-        said = np.isfinite(declared) & (declared > 0) & np.isnan(self.value)
-        value = np.where(said, np.log(np.where(said, declared, 1.0)), self.value)
-        at = np.where(said, stage[:, None], self.stage)
-        known = ~np.isnan(value)
-        width = int(known.sum(axis=1).max(initial=0))
-        jobs, spread = np.arange(len(row))[:, None], spread[:, None, None]
-        before = spread[:, 0] * np.diagonal(covariance)
-        before = before + np.diagonal(doubt, axis1=2, axis2=3)[row, stage]
-        count = models.shape[1]
-        if not width:
-            own = np.zeros((len(row), count, len(covariance)))
-            return own, before, own[:, :, 0]
-        option = np.argsort(~known, axis=1, kind="stable")[:, :width]  # [job, measurement]
-        there = known[jobs, option]
-        expected = models[row[:, None], :, option, at[jobs, option]]  # [job, measurement, curve]
-        off = np.where(there[:, :, None], value[jobs, option][:, :, None] - expected, 0.0)
-        both = there[:, :, None] & there[:, None, :]
-        kind, now = row[:, None], stage[:, None]
-        inner = spread * covariance[option[:, :, None], option[:, None, :]]
-        inner += doubt[kind[:, None], now[:, None], option[:, :, None], option[:, None, :]]
-        inner = np.where(both, inner, 0.0)
-        diagonal = np.arange(width)
-        inner[:, diagonal, diagonal] += np.where(there, self.doubt[jobs, option] + noise**2, 1.0)
-        cross = spread * covariance[option] + doubt[kind, now, option]
-        cross = np.where(there[:, :, None], cross, 0.0)
-        solved = np.linalg.solve(inner, np.concatenate([off, cross], axis=2))
-        own = np.einsum("jmo,jmc->jco", cross, solved[:, :, :count])
-        explained = np.einsum("jmo,jmo->jo", cross, solved[:, :, count:])
-        variance = np.maximum(before - explained, 0.0)
-        misfit = np.einsum("jmc,jmc->jc", off, solved[:, :, :count])
-        return own, variance, misfit
 
 
 @dataclass
