@@ -226,3 +226,24 @@ def test_curve_by_curve_the_posterior_is_the_same_and_what_was_shown_is_on_all_o
     assert (c.apart[0, :, 0] == 0.0).all()
     assert (c.apart[1, :, 2] == 0.0).all()
     assert (spread[2, SHAPE.gpus > 1] > 0.01).all()  # nobody knows how that model scales
+
+
+def test_who_comes_back_to_an_option_shows_its_old_speed_there_only_once() -> None:
+    """Four GPUs lost half of the first epoch; what they did then is not what they do now."""
+    learner, none = SpeedLearner(), np.full((1, len(SHAPE)), np.nan)
+    measured, done_with = none.copy(), np.zeros((1, len(SHAPE)))
+
+    def look(epochs: float, option: int, told: float, done: float) -> Speeds:
+        measured[0, option], done_with[0, option] = told, done
+        at = (np.array([0]), np.array([0]), np.array([epochs]), np.array([option]))
+        return learner.learn(SHAPE, Seen(*at, measured.copy(), none, done_with.copy()))
+
+    look(0.1, option=2, told=200.0, done=0.1)
+    for epoch in range(1, 33):  # twice as fast as in the beginning
+        before = look(epoch, option=0, told=300.0 if epoch < 4 else 150.0, done=epoch)
+    back = look(32.0, option=2, told=200.0, done=0.1)  # starts, and has not run yet
+    assert back.median[0, 2] == pytest.approx(before.median[0, 2], rel=0.01)
+    ran = look(33.0, option=2, told=200.0, done=1.1)  # as slow as ever
+    assert ran.median[0, 2] == pytest.approx(200.0, rel=0.05)
+    assert before.median[0, 2] < 150.0
+    assert look(33.1, option=2, told=50.0, done=1.2).median[0, 2] == pytest.approx(50.0, rel=0.1)

@@ -12,6 +12,7 @@ import numpy as np
 
 from shockwave.model.view import Bools, Floats, Ints
 
+_MEASURES = 60.0  # seconds of running that always make a new measurement
 _OTHER_PACE = 0.2  # change of the logarithm after which a job is not what it was
 
 
@@ -24,11 +25,23 @@ class Measured:
     doubt: Floats  # [job, option] variance since: its pace has changed meanwhile
     stage: Ints  # [job, option] when it was measured
     cell: Ints  # [job, 3] option, stage and kind of its last measurement
+    held: Ints  # [job] what it held at the last look
+    told: Floats  # [job, option] the last measurement that was new
+    done: Floats  # [job, option] epochs done with it by then, or when it came back to it
 
     @staticmethod
     def nothing() -> Measured:
         none, whole = np.empty((0, 0)), np.empty((0, 0), dtype=np.int64)
-        return Measured(np.empty(0, dtype=np.int64), none, none, whole, whole.reshape(0, 3))
+        return Measured(
+            np.empty(0, dtype=np.int64),
+            none,
+            none,
+            whole,
+            whole.reshape(0, 3),
+            np.empty(0, dtype=np.int64),
+            none,
+            none,
+        )
 
     def of(self, handle: Ints, options: int) -> Measured:
         """Rows for these jobs, columns for these options; options only ever come to the end."""
@@ -38,6 +51,9 @@ class Measured:
             np.zeros((len(handle), options)),
             np.zeros((len(handle), options), dtype=np.int64),
             np.full((len(handle), 3), -1, dtype=np.int64),
+            np.full(len(handle), -1, dtype=np.int64),
+            np.full((len(handle), options), np.nan),
+            np.zeros((len(handle), options)),
         )
         known = np.isin(handle, self.handle, assume_unique=True)
         old, width = np.searchsorted(self.handle, handle[known]), self.value.shape[1]
@@ -45,7 +61,26 @@ class Measured:
         made.doubt[known, :width] = self.doubt[old]
         made.stage[known, :width] = self.stage[old]
         made.cell[known] = self.cell[old]
+        made.held[known] = self.held[old]
+        made.told[known, :width] = self.told[old]
+        made.done[known, :width] = self.done[old]
         return made
+
+    def has_new(self, held: Ints, latest: Floats, done: Floats) -> Bools:
+        """[job] whether the ``latest`` measurement with what it holds was made since the last look.
+
+        Who comes back to an option is told its old speed there until it has run for a while, and
+        it may have another one by now. ``done[job, option]`` are the epochs done with an option.
+        """
+        moved = np.flatnonzero((held != self.held) & (held >= 0))
+        self.done[moved, held[moved]] = done[moved, held[moved]]
+        self.held = held
+        jobs, option = np.arange(len(held)), np.maximum(held, 0)
+        ran = (done[jobs, option] - self.done[jobs, option]) * latest
+        new = np.asarray((held >= 0) & ((latest != self.told[jobs, option]) | (ran >= _MEASURES)))
+        self.told[jobs[new], option[new]] = latest[new]
+        self.done[jobs[new], option[new]] = done[jobs[new], option[new]]
+        return new
 
     def knows(self, job: int) -> bool:
         return bool(self.cell[job, 0] >= 0)

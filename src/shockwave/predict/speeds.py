@@ -52,6 +52,7 @@ class Seen:
     held: Ints  # [job] -1 for none
     measured: Floats  # [job, option] latest seconds per epoch, nan where there are none
     declared: Floats  # [job, option] what the job itself says, nan where it does not
+    done_with: Floats | None = None  # [job, option] epochs done with it; None if all is new
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,7 @@ class SpeedLearner:
                 held=options.held,
                 measured=options.measured,
                 declared=options.declared if declared is None else declared,
+                done_with=options.measured_epochs,
             ),
         )
 
@@ -204,7 +206,10 @@ class SpeedLearner:
 
     def _observe(self, shape: OptionShape, seen: Seen, kind: Ints, stage: Ints) -> None:
         latest = seen.measured[np.arange(len(kind)), np.maximum(seen.held, 0)]
-        running = np.flatnonzero((seen.held >= 0) & (latest > 0) & np.isfinite(latest))
+        new = (seen.held >= 0) & (latest > 0) & np.isfinite(latest)
+        if seen.done_with is not None:
+            new &= self._jobs.has_new(seen.held, latest, seen.done_with)
+        running = np.flatnonzero(new)
         variance = np.diagonal(covariance_of_jobs(shape, self.settings))
         for job in running.tolist():
             option, now, number = int(seen.held[job]), int(stage[job]), int(kind[job])
