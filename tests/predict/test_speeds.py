@@ -247,3 +247,19 @@ def test_who_comes_back_to_an_option_shows_its_old_speed_there_only_once() -> No
     assert ran.median[0, 2] == pytest.approx(200.0, rel=0.05)
     assert before.median[0, 2] < 150.0
     assert look(33.1, option=2, told=50.0, done=1.2).median[0, 2] == pytest.approx(50.0, rel=0.1)
+
+
+def test_what_a_width_did_in_the_first_epoch_is_open_later_until_others_have_shown_it() -> None:
+    def first_and_later(others: list[tuple[int, int, float, int, float]]) -> Speeds:
+        learner = SpeedLearner()
+        learner.learn(SHAPE, seen([(0, 0, 0.2, 2, 50.0)]))
+        for epochs in (4.0, 6.0):
+            speeds = learner.learn(SHAPE, seen([(0, 0, epochs, 0, 100.0), *others]))
+        return speeds
+
+    alone = first_and_later([])
+    assert alone.deviation[0, 0] < 0.1 < 0.25 < alone.deviation[0, 2]
+    assert (np.abs(alone.curves.apart[0, :, 2]) > 0.0).any()  # worth another try
+    known = first_and_later([(9, 0, 0.2, 2, 50.0), (10, 0, 6.0, 2, 30.0), (11, 0, 6.0, 2, 30.0)])
+    assert known.deviation[0, 2] < 0.7 * alone.deviation[0, 2]
+    assert known.median[0, 2] < 0.9 * alone.median[0, 2]

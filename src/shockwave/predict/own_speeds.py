@@ -85,9 +85,19 @@ class Measured:
     def knows(self, job: int) -> bool:
         return bool(self.cell[job, 0] >= 0)
 
-    def shown(self) -> Bools:
+    def since(self, drifts: Floats, row: Ints, stage: Ints) -> Floats:
+        """[job, option] variance since it was measured: its pace has changed, or may have.
+
+        ``drifts[kind, option, stage, stage]`` is how open the change of its model is between two
+        stages: what four GPUs did in the first epoch says little about the tenth, unless others
+        have shown how that goes on.
+        """
+        option = np.arange(self.value.shape[1])
+        return np.asarray(self.doubt + drifts[row[:, None], option, self.stage, stage[:, None]])
+
+    def shown(self, since: Floats) -> Bools:
         """[job, option] whether the job itself has shown it, at its present pace."""
-        return np.asarray(~np.isnan(self.value) & (self.doubt < _OTHER_PACE**2))
+        return np.asarray(~np.isnan(self.value) & (since < _OTHER_PACE**2))
 
     def last(self, job: int) -> tuple[int, int, int]:
         option, stage, kind = self.cell[job].tolist()
@@ -109,8 +119,8 @@ class Measured:
         self.cell[job] = cell
 
     def apart(
-        self, covariance: Floats, spread: Floats, models: Floats, doubt: Floats, row: Ints,
-        stage: Ints, declared: Floats, noise: float,
+        self, covariance: Floats, spread: Floats, models: Floats, doubt: Floats, since: Floats,
+        row: Ints, stage: Ints, declared: Floats, noise: float,
     ) -> tuple[Floats, Floats, Floats]:  # fmt: skip
         """How far every job is from each curve of its model, given what was measured of it.
 
@@ -141,8 +151,8 @@ class Measured:
         inner = spread * covariance[option[:, :, None], option[:, None, :]]
         inner += doubt[kind[:, None], now[:, None], option[:, :, None], option[:, None, :]]
         inner = np.where(both, inner, 0.0)
-        diagonal = np.arange(width)
-        inner[:, diagonal, diagonal] += np.where(there, self.doubt[jobs, option] + noise**2, 1.0)
+        diagonal, later = np.arange(width), np.where(said, 0.0, since)[jobs, option]
+        inner[:, diagonal, diagonal] += np.where(there, later + noise**2, 1.0)
         cross = spread * covariance[option] + doubt[kind, now, option]
         cross = np.where(there[:, :, None], cross, 0.0)
         solved = np.linalg.solve(inner, np.concatenate([off, cross], axis=2))

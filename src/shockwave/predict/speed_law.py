@@ -97,6 +97,17 @@ def covariance_of_models(
     )
 
 
+def covariance_between_stages(shape: OptionShape, s: SpeedSettings) -> Floats:
+    """[option, stage, stage] of a model with one option, as its training goes on."""
+    every = np.arange(STAGES)
+    return np.stack(
+        [
+            covariance_of_models(shape, s, (np.full(STAGES, o), every), (np.full(STAGES, o), every))
+            for o in range(len(shape))
+        ]
+    )
+
+
 def covariance_of_jobs(shape: OptionShape, s: SpeedSettings) -> Floats:
     """[option, option] of what sets a job apart from its model: a level, and a slope."""
     doublings = np.log2(shape.gpus)

@@ -29,6 +29,7 @@ from shockwave.predict.speed_law import (
     STAGES,
     OptionShape,
     SpeedSettings,
+    covariance_between_stages,
     covariance_of_jobs,
     covariance_of_models,
     curves,
@@ -152,14 +153,15 @@ class SpeedLearner:
         other = (_OTHER_CURVE * np.minimum(spread, 1.0))[:, None]
         likely = (1.0 - other) * likely + other * usual
         doubt = np.stack([record.covariance for record in kinds])  # [kind, stage, option, option]
+        since = self._jobs.since(np.stack([record.drifts for record in kinds]), row, stage)
         own, variance, misfit = self._jobs.apart(
-            covariance_of_jobs(shape, self.settings), spread, models, doubt, row, stage,
+            covariance_of_jobs(shape, self.settings), spread, models, doubt, since, row, stage,
             seen.declared, self.settings.noise,
         )  # fmt: skip
         likely = likely * np.exp(-0.5 * (misfit - misfit.min(axis=1, keepdims=True)))
         likely /= likely.sum(axis=1, keepdims=True)
         by_stage = np.empty((len(row), len(shape), STAGES))
-        open_curve, itself = np.empty(variance.shape), self._jobs.shown()
+        open_curve, itself = np.empty(variance.shape), self._jobs.shown(since)
         for number in range(len(kinds)):  # one at a time: jobs times curves are many
             mine = np.flatnonzero(row == number)
             weight, off = likely[mine], own[mine]
@@ -231,6 +233,7 @@ class _Kind:
     count: Floats = field(default_factory=lambda: np.zeros((0, STAGES)))
     mean: Floats = field(default_factory=lambda: np.zeros((CURVES, 0, STAGES)))
     covariance: Floats = field(default_factory=lambda: np.zeros((STAGES, 0, 0)))  # at a stage
+    drifts: Floats = field(default_factory=lambda: np.zeros((0, STAGES, STAGES)))  # variance
     likely: Floats = field(default_factory=lambda: np.full(CURVES, 1.0 / CURVES))
     _apart: float = _PRIOR_JOBS  # squares of how far jobs were from what was expected of them
     _compared: float = _PRIOR_JOBS
@@ -307,6 +310,7 @@ class _Kind:
         every = np.arange(len(shape))
         stages = [(every, np.full_like(every, number)) for number in range(STAGES)]
         covariance = np.stack([covariance_of_models(shape, s, cell, cell) for cell in stages])
+        together = covariance_between_stages(shape, s)  # [option, stage, stage]
         self.mean, self.likely = law, usual
         if len(option):
             inner = covariance_of_models(shape, s, seen, seen)
@@ -322,5 +326,9 @@ class _Kind:
             by_stage = cross.reshape(len(shape), STAGES, -1).transpose(1, 0, 2)
             solved = weights.reshape(len(option), len(shape), STAGES).transpose(2, 0, 1)
             covariance -= by_stage @ solved
+            together -= np.einsum("som,tmo->ost", by_stage, solved)
         covariance[:, every, every] = np.maximum(covariance[:, every, every], 0.0)
         self.covariance = covariance
+        alone = np.diagonal(covariance, axis1=1, axis2=2).T  # [option, stage]
+        drifts = alone[:, :, None] + alone[:, None, :] - 2.0 * together
+        self.drifts = np.maximum(drifts, 0.0)
