@@ -29,7 +29,7 @@ from shockwave.predict.speed_law import (
     STAGES,
     OptionShape,
     SpeedSettings,
-    covariance_between_stages,
+    covariance_by_option,
     covariance_of_jobs,
     covariance_of_models,
     curves,
@@ -104,6 +104,7 @@ class SpeedLearner:
     def __init__(self, settings: SpeedSettings | None = None) -> None:
         self.settings = settings or SpeedSettings()
         self._shape: OptionShape | None = None
+        self._before = np.zeros((STAGES, 0, 0)), np.zeros((0, STAGES, STAGES))  # what is open
         self._kinds: dict[int, _Kind] = {}
         self._jobs = Measured.nothing()
 
@@ -124,7 +125,8 @@ class SpeedLearner:
 
     def learn(self, shape: OptionShape, seen: Seen) -> Speeds:
         """The posterior after this round's measurements. Jobs that are gone are forgotten."""
-        if self._shape is None or len(self._shape) != len(shape):
+        if self._shape is None or not self._shape.same(shape):
+            self._before = covariance_by_option(shape, self.settings)
             for record in self._kinds.values():
                 record.widen(len(shape))
         self._shape = shape
@@ -136,7 +138,7 @@ class SpeedLearner:
         kinds = [self._kinds.setdefault(number, _Kind()) for number in numbers.tolist()]
         tastes, usual = self._tastes(shape), self._usual_curves()
         for record in kinds:
-            record.condition(shape, self.settings, tastes, usual)
+            record.condition(shape, self.settings, tastes, usual, self._before)
         if not self.settings.share:
             for number in self._kinds.keys() - set(numbers.tolist()):
                 del self._kinds[number]
@@ -289,8 +291,9 @@ class _Kind:
         return bool(moved or (self.count > 1.5 * count + 0.5).any())
 
     def condition(
-        self, shape: OptionShape, s: SpeedSettings, tastes: Floats, usual: Floats
-    ) -> None:
+        self, shape: OptionShape, s: SpeedSettings, tastes: Floats, usual: Floats,
+        before: tuple[Floats, Floats],
+    ) -> None:  # fmt: skip
         """The posterior at every cell, unless little has changed since the last one.
 
         Every curve is conditioned on what was measured; the less it had to be bent, by the
@@ -308,9 +311,7 @@ class _Kind:
         law = curves(shape, s, tastes)
         grid = np.repeat(np.arange(len(shape)), STAGES), np.tile(np.arange(STAGES), len(shape))
         every = np.arange(len(shape))
-        stages = [(every, np.full_like(every, number)) for number in range(STAGES)]
-        covariance = np.stack([covariance_of_models(shape, s, cell, cell) for cell in stages])
-        together = covariance_between_stages(shape, s)  # [option, stage, stage]
+        covariance, together = before[0].copy(), before[1].copy()
         self.mean, self.likely = law, usual
         if len(option):
             inner = covariance_of_models(shape, s, seen, seen)
