@@ -9,7 +9,7 @@ import pytest
 
 from shockwave.model.view import Floats
 from shockwave.predict.speed_law import OptionShape, SpeedSettings
-from shockwave.predict.speeds import Seen, SpeedLearner, Speeds, stage_of
+from shockwave.predict.speeds import Curves, Seen, SpeedLearner, Speeds, stage_of
 
 GPUS = np.array([1, 2, 4, 8, 16, 1, 2, 4, 8])
 SHAPE = OptionShape(type=np.array([0] * 5 + [1] * 4), gpus=GPUS, spans=GPUS > 8)
@@ -183,6 +183,7 @@ def test_the_rest_of_a_job_adds_up_its_epochs() -> None:
         deviation=np.zeros((2, 1)),
         unknown=np.zeros((2, 1)),
         by_stage=np.log(np.tile(np.arange(1.0, 13.0), (2, 1, 1))),
+        curves=Curves(np.ones((2, 1)), np.zeros((2, 1, 1)), np.zeros((2, 1))),
     )
     rest = speeds.remaining_seconds(np.array([0.0, 3.0]), np.array([5.0, 5.0]))
     # Epochs 0-1, 1-2, 2-4, 4-8 take 1, 2, 3, 4 seconds each.
@@ -212,3 +213,53 @@ def test_a_model_that_loses_nothing_at_first_is_soon_known_to_scale() -> None:
     learner.learn(SHAPE, seen([(0, 5, 0.2, 0, 800.0)]))
     both = learner.learn(SHAPE, seen([(0, 5, 0.4, 1, 400.0)])).median[0]
     assert both[1] / both[2] > 1.15 * alone[1] / alone[2]
+
+
+def test_curve_by_curve_the_posterior_is_the_same_and_what_was_shown_is_on_all_of_them() -> None:
+    rows = [(0, 0, 20.0, 0, 100.0), (1, 0, 3.0, 2, 40.0), (2, 1, 9.0, -1, 0.0)]
+    speeds = after(rows)
+    c = speeds.curves
+    assert c.likely.sum(axis=1) == pytest.approx(np.ones(3))
+    assert np.einsum("jc,jco->jo", c.likely, c.apart)[2] == pytest.approx(np.zeros(len(SHAPE)))
+    spread = np.einsum("jc,jco->jo", c.likely, c.apart**2)
+    assert np.sqrt(spread + c.deviation**2) == pytest.approx(speeds.deviation)
+    assert (c.apart[0, :, 0] == 0.0).all()
+    assert (c.apart[1, :, 2] == 0.0).all()
+    assert (spread[2, SHAPE.gpus > 1] > 0.01).all()  # nobody knows how that model scales
+
+
+def test_who_comes_back_to_an_option_shows_its_old_speed_there_only_once() -> None:
+    """Four GPUs lost half of the first epoch; what they did then is not what they do now."""
+    learner, none = SpeedLearner(), np.full((1, len(SHAPE)), np.nan)
+    measured, done_with = none.copy(), np.zeros((1, len(SHAPE)))
+
+    def look(epochs: float, option: int, told: float, done: float) -> Speeds:
+        measured[0, option], done_with[0, option] = told, done
+        at = (np.array([0]), np.array([0]), np.array([epochs]), np.array([option]))
+        return learner.learn(SHAPE, Seen(*at, measured.copy(), none, done_with.copy()))
+
+    look(0.1, option=2, told=200.0, done=0.1)
+    for epoch in range(1, 33):  # twice as fast as in the beginning
+        before = look(epoch, option=0, told=300.0 if epoch < 4 else 150.0, done=epoch)
+    back = look(32.0, option=2, told=200.0, done=0.1)  # starts, and has not run yet
+    assert back.median[0, 2] == pytest.approx(before.median[0, 2], rel=0.01)
+    ran = look(33.0, option=2, told=200.0, done=1.1)  # as slow as ever
+    assert ran.median[0, 2] == pytest.approx(200.0, rel=0.05)
+    assert before.median[0, 2] < 150.0
+    assert look(33.1, option=2, told=50.0, done=1.2).median[0, 2] == pytest.approx(50.0, rel=0.1)
+
+
+def test_what_a_width_did_in_the_first_epoch_is_open_later_until_others_have_shown_it() -> None:
+    def first_and_later(others: list[tuple[int, int, float, int, float]]) -> Speeds:
+        learner = SpeedLearner()
+        learner.learn(SHAPE, seen([(0, 0, 0.2, 2, 50.0)]))
+        for epochs in (4.0, 6.0):
+            speeds = learner.learn(SHAPE, seen([(0, 0, epochs, 0, 100.0), *others]))
+        return speeds
+
+    alone = first_and_later([])
+    assert alone.deviation[0, 0] < 0.1 < 0.25 < alone.deviation[0, 2]
+    assert (np.abs(alone.curves.apart[0, :, 2]) > 0.0).any()  # worth another try
+    known = first_and_later([(9, 0, 0.2, 2, 50.0), (10, 0, 6.0, 2, 30.0), (11, 0, 6.0, 2, 30.0)])
+    assert known.deviation[0, 2] < 0.7 * alone.deviation[0, 2]
+    assert known.median[0, 2] < 0.9 * alone.median[0, 2]

@@ -38,7 +38,7 @@ class MarketSettings:
 
     worth: WorthSettings = field(default_factory=WorthSettings)
     speeds: SpeedSettings = field(default_factory=SpeedSettings)
-    curiosity: float = 0.5  # of the hope that a job alone would have: others wait for what it tries
+    curiosity: float = 0.5  # of the hope for a whole share: others wait for it; alone, all of it
     price_memory: float = 0.5  # of the round before, in the prices that jobs count with
     believe_epochs: bool = True  # False: as if no job had said how long it is
 
@@ -117,7 +117,9 @@ class OptionMarket:
         restart = self._restart(view)
         share = max(float(options.type_gpus.sum()), 1.0) / max(len(view), 1)
         a_try = cost_of_a_try(2.0 * restart + view.round_seconds, options.gpus, share)
-        hoped = self.settings.curiosity * hope(speeds.deviation, rest.min(axis=1), a_try)
+        c = speeds.curves
+        hoped = hope(c.likely, c.apart, c.deviation, rest.min(axis=1), a_try)
+        hoped *= self.settings.curiosity ** np.minimum(options.gpus / share, 1.0)
         return Bidders(
             seconds=np.where(may, np.exp(speeds.log_mean - hoped), np.inf),
             rest=rest,

@@ -60,6 +60,10 @@ class OptionShape:
     def __len__(self) -> int:
         return len(self.type)
 
+    def same(self, other: OptionShape) -> bool:
+        pairs = (self.type, other.type), (self.gpus, other.gpus), (self.spans, other.spans)
+        return all(np.array_equal(left, right) for left, right in pairs)
+
 
 def curves(shape: OptionShape, s: SpeedSettings, tastes: Floats) -> Floats:
     """[curve, option, stage] log seconds, for one GPU taking a minute; ``tastes`` of the types."""
@@ -94,6 +98,20 @@ def covariance_of_models(
         + s.across_nodes**2 * both_span * alike
         + s.stage**2 * drift * (0.1 + fewer)
         + s.first_spread**2 * first
+    )
+
+
+def covariance_by_option(shape: OptionShape, s: SpeedSettings) -> tuple[Floats, Floats]:
+    """Of a model that nobody has run, between its options and as its training goes on.
+
+    [stage, option, option] at the same stage, and [option, stage, stage] with the same option.
+    """
+    options, stages = np.arange(len(shape)), np.arange(STAGES)
+    at_once = [(options, np.full_like(options, stage)) for stage in stages.tolist()]
+    later = [(np.full_like(stages, option), stages) for option in options.tolist()]
+    return (
+        np.stack([covariance_of_models(shape, s, cells, cells) for cells in at_once]),
+        np.stack([covariance_of_models(shape, s, cells, cells) for cells in later]),
     )
 
 

@@ -22,12 +22,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shockwave.model.options import Options
-from shockwave.model.view import Bools, Floats, Ints, View
+from shockwave.model.view import Floats, Ints, View
+from shockwave.predict.own_speeds import Measured
 from shockwave.predict.speed_law import (
     CURVES,
     STAGES,
     OptionShape,
     SpeedSettings,
+    covariance_by_option,
     covariance_of_jobs,
     covariance_of_models,
     curves,
@@ -38,7 +40,6 @@ _STAGE_STARTS: Floats = np.append(0.0, _STAGE_ENDS[:-1])
 _PRIOR_MODELS = 2.0  # that the curves without any experience count for
 _PRIOR_JOBS = 2.0  # that the spread between jobs without any experience counts for
 _LEAST_SPREAD, _MOST_SPREAD = 0.05, 9.0  # of the variance between jobs as set
-_OTHER_PACE = 0.2  # change of the logarithm after which a job is not what it was
 _OTHER_CURVE = 0.3  # probability that a job is not on its model's curve, if jobs differ
 
 
@@ -52,6 +53,16 @@ class Seen:
     held: Ints  # [job] -1 for none
     measured: Floats  # [job, option] latest seconds per epoch, nan where there are none
     declared: Floats  # [job, option] what the job itself says, nan where it does not
+    done_with: Floats | None = None  # [job, option] epochs done with it; None if all is new
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The posterior curve by curve: a Gaussian around each, and how likely each is."""
+
+    likely: Floats  # [job, curve]
+    apart: Floats  # [job, curve, option] its mean of the logarithm, less that of all curves
+    deviation: Floats  # [job, option] of the logarithm around a curve
 
 
 @dataclass(frozen=True)
@@ -62,6 +73,7 @@ class Speeds:
     deviation: Floats  # [job, option]
     unknown: Floats  # [job, option] how open the model is, by what all of its jobs have shown
     by_stage: Floats  # [job, option, stage] mean of the logarithm later on
+    curves: Curves
 
     @property
     def median(self) -> Floats:
@@ -92,8 +104,9 @@ class SpeedLearner:
     def __init__(self, settings: SpeedSettings | None = None) -> None:
         self.settings = settings or SpeedSettings()
         self._shape: OptionShape | None = None
+        self._before = np.zeros((STAGES, 0, 0)), np.zeros((0, STAGES, STAGES))  # what is open
         self._kinds: dict[int, _Kind] = {}
-        self._jobs = _Measured.nothing()
+        self._jobs = Measured.nothing()
 
     def see(self, view: View, options: Options, declared: Floats | None = None) -> Speeds:
         """Learns from a round as a policy sees it; ``declared`` in place of what jobs said."""
@@ -106,12 +119,14 @@ class SpeedLearner:
                 held=options.held,
                 measured=options.measured,
                 declared=options.declared if declared is None else declared,
+                done_with=options.measured_epochs,
             ),
         )
 
     def learn(self, shape: OptionShape, seen: Seen) -> Speeds:
         """The posterior after this round's measurements. Jobs that are gone are forgotten."""
-        if self._shape is None or len(self._shape) != len(shape):
+        if self._shape is None or not self._shape.same(shape):
+            self._before = covariance_by_option(shape, self.settings)
             for record in self._kinds.values():
                 record.widen(len(shape))
         self._shape = shape
@@ -123,7 +138,7 @@ class SpeedLearner:
         kinds = [self._kinds.setdefault(number, _Kind()) for number in numbers.tolist()]
         tastes, usual = self._tastes(shape), self._usual_curves()
         for record in kinds:
-            record.condition(shape, self.settings, tastes, usual)
+            record.condition(shape, self.settings, tastes, usual, self._before)
         if not self.settings.share:
             for number in self._kinds.keys() - set(numbers.tolist()):
                 del self._kinds[number]
@@ -140,14 +155,15 @@ class SpeedLearner:
         other = (_OTHER_CURVE * np.minimum(spread, 1.0))[:, None]
         likely = (1.0 - other) * likely + other * usual
         doubt = np.stack([record.covariance for record in kinds])  # [kind, stage, option, option]
+        since = self._jobs.since(np.stack([record.drifts for record in kinds]), row, stage)
         own, variance, misfit = self._jobs.apart(
-            covariance_of_jobs(shape, self.settings), spread, models, doubt, row, stage,
+            covariance_of_jobs(shape, self.settings), spread, models, doubt, since, row, stage,
             seen.declared, self.settings.noise,
         )  # fmt: skip
         likely = likely * np.exp(-0.5 * (misfit - misfit.min(axis=1, keepdims=True)))
         likely /= likely.sum(axis=1, keepdims=True)
         by_stage = np.empty((len(row), len(shape), STAGES))
-        open_curve = np.empty(variance.shape)
+        open_curve, itself = np.empty(variance.shape), self._jobs.shown(since)
         for number in range(len(kinds)):  # one at a time: jobs times curves are many
             mine = np.flatnonzero(row == number)
             weight, off = likely[mine], own[mine]
@@ -155,12 +171,14 @@ class SpeedLearner:
             by_stage[mine] += np.einsum("jc,jco->jo", weight, off)[:, :, None]
             off += models[number][:, :, stage[mine]].transpose(2, 0, 1)
             off -= np.einsum("jc,jco->jo", weight, off)[:, None, :]
-            open_curve[mine] = np.einsum("jc,jco->jo", weight, np.square(off, out=off))
-        itself, noise = self._jobs.shown(), self.settings.noise**2
-        deviation = np.sqrt(np.where(itself, variance, open_curve + variance) + noise)
+            own[mine] = np.where(itself[mine][:, None, :], 0.0, off)  # whatever curve it is on
+            open_curve[mine] = np.einsum("jc,jco->jo", weight, np.square(own[mine]))
+        around = variance + self.settings.noise**2
+        deviation = np.sqrt(open_curve + around)
         mean = by_stage[np.arange(len(row)), :, stage]
         unknown = np.sqrt(np.diagonal(doubt, axis1=2, axis2=3)[row, stage])
-        return Speeds(mean, deviation, unknown, by_stage)
+        curves = Curves(likely, own, np.sqrt(around))
+        return Speeds(mean, deviation, unknown, by_stage, curves)
 
     def _tastes(self, shape: OptionShape) -> Floats:
         """[type] how much longer an epoch takes there than on other types, over all models.
@@ -192,7 +210,10 @@ class SpeedLearner:
 
     def _observe(self, shape: OptionShape, seen: Seen, kind: Ints, stage: Ints) -> None:
         latest = seen.measured[np.arange(len(kind)), np.maximum(seen.held, 0)]
-        running = np.flatnonzero((seen.held >= 0) & (latest > 0) & np.isfinite(latest))
+        new = (seen.held >= 0) & (latest > 0) & np.isfinite(latest)
+        if seen.done_with is not None:
+            new &= self._jobs.has_new(seen.held, latest, seen.done_with)
+        running = np.flatnonzero(new)
         variance = np.diagonal(covariance_of_jobs(shape, self.settings))
         for job in running.tolist():
             option, now, number = int(seen.held[job]), int(stage[job]), int(kind[job])
@@ -207,109 +228,6 @@ class SpeedLearner:
 
 
 @dataclass
-class _Measured:
-    """What was measured of every job: its latest logarithm with every option."""
-
-    handle: Ints  # [job]
-    value: Floats  # [job, option] nan if it was not
-    doubt: Floats  # [job, option] variance since: its pace has changed meanwhile
-    stage: Ints  # [job, option] when it was measured
-    cell: Ints  # [job, 3] option, stage and kind of its last measurement
-
-    @staticmethod
-    def nothing() -> _Measured:
-        none, whole = np.empty((0, 0)), np.empty((0, 0), dtype=np.int64)
-        return _Measured(np.empty(0, dtype=np.int64), none, none, whole, whole.reshape(0, 3))
-
-    def of(self, handle: Ints, options: int) -> _Measured:
-        """Rows for these jobs, columns for these options; options only ever come to the end."""
-        made = _Measured(
-            handle,
-            np.full((len(handle), options), np.nan),
-            np.zeros((len(handle), options)),
-            np.zeros((len(handle), options), dtype=np.int64),
-            np.full((len(handle), 3), -1, dtype=np.int64),
-        )
-        known = np.isin(handle, self.handle, assume_unique=True)
-        old, width = np.searchsorted(self.handle, handle[known]), self.value.shape[1]
-        made.value[known, :width] = self.value[old]
-        made.doubt[known, :width] = self.doubt[old]
-        made.stage[known, :width] = self.stage[old]
-        made.cell[known] = self.cell[old]
-        return made
-
-    def knows(self, job: int) -> bool:
-        return bool(self.cell[job, 0] >= 0)
-
-    def shown(self) -> Bools:
-        """[job, option] whether the job itself has shown it, at its present pace."""
-        return np.asarray(~np.isnan(self.value) & (self.doubt < _OTHER_PACE**2))
-
-    def last(self, job: int) -> tuple[int, int, int]:
-        option, stage, kind = self.cell[job].tolist()
-        return option, stage, kind
-
-    def take(self, job: int, cell: tuple[int, int, int], value: float, drift: Floats) -> None:
-        """A new measurement. ``drift[stage]`` is what the model let expect since that stage.
-
-        A job that has changed its pace, as with another batch size, did so with every option, more
-        or less.
-        """
-        option, now, _ = cell
-        if self.last(job)[0] == option:
-            change = value - self.value[job, option] - drift[self.stage[job, option]]
-            self.value[job] += change
-            self.doubt[job] += change**2
-        self.value[job, option], self.doubt[job, option] = value, 0.0
-        self.stage[job, option] = now
-        self.cell[job] = cell
-
-    def apart(
-        self, covariance: Floats, spread: Floats, models: Floats, doubt: Floats, row: Ints,
-        stage: Ints, declared: Floats, noise: float,
-    ) -> tuple[Floats, Floats, Floats]:  # fmt: skip
-        """How far every job is from each curve of its model, given what was measured of it.
-
-        [job, curve, option] the mean, [job, option] the variance, and [job, curve] the misfit
-        (squares of what was measured, by their covariance). What is off may be the job's or what is
-        open about its model, ``doubt[kind, stage, option, option]``: options that are near to a
-        measured one are known by it, whosever it is. What a job says of itself is a measurement
-        until there is one.
-        """
-        said = np.isfinite(declared) & (declared > 0) & np.isnan(self.value)
-        value = np.where(said, np.log(np.where(said, declared, 1.0)), self.value)
-        at = np.where(said, stage[:, None], self.stage)
-        known = ~np.isnan(value)
-        width = int(known.sum(axis=1).max(initial=0))
-        jobs, spread = np.arange(len(row))[:, None], spread[:, None, None]
-        before = spread[:, 0] * np.diagonal(covariance)
-        before = before + np.diagonal(doubt, axis1=2, axis2=3)[row, stage]
-        count = models.shape[1]
-        if not width:
-            own = np.zeros((len(row), count, len(covariance)))
-            return own, before, own[:, :, 0]
-        option = np.argsort(~known, axis=1, kind="stable")[:, :width]  # [job, measurement]
-        there = known[jobs, option]
-        expected = models[row[:, None], :, option, at[jobs, option]]  # [job, measurement, curve]
-        off = np.where(there[:, :, None], value[jobs, option][:, :, None] - expected, 0.0)
-        both = there[:, :, None] & there[:, None, :]
-        kind, now = row[:, None], stage[:, None]
-        inner = spread * covariance[option[:, :, None], option[:, None, :]]
-        inner += doubt[kind[:, None], now[:, None], option[:, :, None], option[:, None, :]]
-        inner = np.where(both, inner, 0.0)
-        diagonal = np.arange(width)
-        inner[:, diagonal, diagonal] += np.where(there, self.doubt[jobs, option] + noise**2, 1.0)
-        cross = spread * covariance[option] + doubt[kind, now, option]
-        cross = np.where(there[:, :, None], cross, 0.0)
-        solved = np.linalg.solve(inner, np.concatenate([off, cross], axis=2))
-        own = np.einsum("jmo,jmc->jco", cross, solved[:, :, :count])
-        explained = np.einsum("jmo,jmo->jo", cross, solved[:, :, count:])
-        variance = np.maximum(before - explained, 0.0)
-        misfit = np.einsum("jmc,jmc->jc", off, solved[:, :, :count])
-        return own, variance, misfit
-
-
-@dataclass
 class _Kind:
     """What is known of one model: a mean per cell (option, stage), and how many jobs it is of."""
 
@@ -317,6 +235,7 @@ class _Kind:
     count: Floats = field(default_factory=lambda: np.zeros((0, STAGES)))
     mean: Floats = field(default_factory=lambda: np.zeros((CURVES, 0, STAGES)))
     covariance: Floats = field(default_factory=lambda: np.zeros((STAGES, 0, 0)))  # at a stage
+    drifts: Floats = field(default_factory=lambda: np.zeros((0, STAGES, STAGES)))  # variance
     likely: Floats = field(default_factory=lambda: np.full(CURVES, 1.0 / CURVES))
     _apart: float = _PRIOR_JOBS  # squares of how far jobs were from what was expected of them
     _compared: float = _PRIOR_JOBS
@@ -372,8 +291,9 @@ class _Kind:
         return bool(moved or (self.count > 1.5 * count + 0.5).any())
 
     def condition(
-        self, shape: OptionShape, s: SpeedSettings, tastes: Floats, usual: Floats
-    ) -> None:
+        self, shape: OptionShape, s: SpeedSettings, tastes: Floats, usual: Floats,
+        before: tuple[Floats, Floats],
+    ) -> None:  # fmt: skip
         """The posterior at every cell, unless little has changed since the last one.
 
         Every curve is conditioned on what was measured; the less it had to be bent, by the
@@ -391,8 +311,7 @@ class _Kind:
         law = curves(shape, s, tastes)
         grid = np.repeat(np.arange(len(shape)), STAGES), np.tile(np.arange(STAGES), len(shape))
         every = np.arange(len(shape))
-        stages = [(every, np.full_like(every, number)) for number in range(STAGES)]
-        covariance = np.stack([covariance_of_models(shape, s, cell, cell) for cell in stages])
+        covariance, together = before[0].copy(), before[1].copy()
         self.mean, self.likely = law, usual
         if len(option):
             inner = covariance_of_models(shape, s, seen, seen)
@@ -408,5 +327,9 @@ class _Kind:
             by_stage = cross.reshape(len(shape), STAGES, -1).transpose(1, 0, 2)
             solved = weights.reshape(len(option), len(shape), STAGES).transpose(2, 0, 1)
             covariance -= by_stage @ solved
+            together -= np.einsum("som,tmo->ost", by_stage, solved)
         covariance[:, every, every] = np.maximum(covariance[:, every, every], 0.0)
         self.covariance = covariance
+        alone = np.diagonal(covariance, axis1=1, axis2=2).T  # [option, stage]
+        drifts = alone[:, :, None] + alone[:, None, :] - 2.0 * together
+        self.drifts = np.maximum(drifts, 0.0)

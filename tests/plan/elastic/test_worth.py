@@ -136,6 +136,19 @@ def test_a_gang_that_is_wider_than_its_share_presses_for_all_of_it() -> None:
     assert pressure(owed, settings)[0] > 2.5 * pressure(owed, settings)[1] > 0.0
 
 
+def test_a_job_of_one_width_presses_before_it_is_late_as_it_cannot_catch_up() -> None:
+    settings = WorthSettings()
+    jobs = bidders([40.0, 40.0], [2, 2], age=[10.0, 10.0])
+    for times in (jobs.seconds, jobs.rest, jobs.whole):
+        times[0, [0, 1, 3, 4]] = np.inf  # four GPUs, as the other one takes, too
+    few = Shares(SHARES.type, SHARES.gpus, np.array([8, 0]))
+    owed = fair(jobs, few, np.ones(2), settings)
+    assert owed.seconds[0] == pytest.approx(owed.seconds[1])  # neither is late
+    assert pressure(owed, settings)[1] < 0.3 < pressure(owed, settings)[0]
+    patient = fair(jobs, few, np.ones(2), replace(settings, rigid_early=1.0))
+    assert pressure(patient, settings)[0] < 0.3
+
+
 def test_who_gains_little_by_more_gpus_presses_sooner() -> None:
     settings = WorthSettings()
     late = bidders([20.0, 20.0], [-1, -1], age=[100.0, 100.0])

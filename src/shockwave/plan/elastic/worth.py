@@ -49,6 +49,7 @@ class WorthSettings:
     fair: float = 4.0  # what each fair share beyond the first that it needs to be on time adds
     most_shares: float = 4.0
     easy_shares: float = 0.95  # up to this, nothing is added
+    rigid_early: float = 0.9  # of its fair time, by which a job of one width wants to be done
     least_gain: float = 1.15  # from twice the GPUs, where a job hardly gains by more
     end: float = 0.3  # what a job adds that decides when all is over
     start_of_time_seconds: float = 1800.0  # arrivals are taken to go on as long as they have lasted
@@ -167,7 +168,7 @@ def fair(bidders: Bidders, shares: Shares, at_end: Floats, s: WorthSettings) -> 
     when it has gone. How long it will take is counted with a share of that later crowd: a job that
     came in a crowd, and has the cluster nearly to itself now, soon ends. A job that has always had
     its share needs 1; one that waits needs more and more, and the more so the less it gains by more
-    GPUs.
+    GPUs. A job of one width can wait, but never catch up: it has to want to be early.
     """
     b, total = bidders, float(shares.capacity.sum())
     starts = np.where(b.held >= 0, 0.0, b.restart)
@@ -178,11 +179,12 @@ def fair(bidders: Bidders, shares: Shares, at_end: Floats, s: WorthSettings) -> 
     need = shares.seconds(b.rest, share)
     gain = np.clip(need / shares.seconds(b.rest, 2.0 * share), s.least_gain, 2.0)
     seconds = shares.seconds(b.whole, share) + b.restart
-    slack = seconds - b.age
+    narrowest = np.where(np.isfinite(b.rest), shares.gpus, np.inf).min(axis=1)
+    rigid = narrowest == np.where(np.isfinite(b.rest), shares.gpus, 0).max(axis=1)
+    slack = np.where(rigid, s.rigid_early, 1.0) * seconds - b.age
     with np.errstate(divide="ignore", over="ignore"):
         faster = np.where(slack > 0.0, (need + starts) / np.maximum(slack, 1e-9), np.inf)
         needed = faster ** (np.log(2.0) / np.log(gain))
-    narrowest = np.where(np.isfinite(b.rest), shares.gpus, np.inf).min(axis=1)
     return Fair(seconds, needed, np.maximum(narrowest / share, 1.0))
 
 
