@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -59,7 +58,6 @@ def declaring(jobs: list[TraceJob], factor: float, liars: set[str]) -> list[Trac
     ]
 
 
-@lru_cache(maxsize=16)
 def jct_of_liars(seed: int, factor: float) -> list[float]:
     """Completion times of every fifth job when it declares ``factor`` times its epochs."""
     jobs = load("generated:jobs=60,span_hours=0.7", seed=seed)
@@ -69,14 +67,15 @@ def jct_of_liars(seed: int, factor: float) -> list[float]:
     return [jct for name, jct in times if name in liars]
 
 
-@pytest.mark.parametrize("factor", [0.1, 0.3, 3.0, 10.0])
-def test_a_lie_about_epochs_does_not_pay(factor: float) -> None:
+def test_a_lie_about_epochs_does_not_pay() -> None:
     """Over a few workloads, liars finish no earlier than the same jobs telling the truth."""
-    told, lied = (
-        np.mean([jct for seed in (11, 12, 13) for jct in jct_of_liars(seed, said)])
-        for said in (1.0, factor)
-    )
-    assert lied >= 0.98 * told
+
+    def mean_jct(factor: float) -> float:
+        return float(np.mean([jct for seed in (11, 12, 13) for jct in jct_of_liars(seed, factor)]))
+
+    told = mean_jct(1.0)
+    gained = {factor: mean_jct(factor) / told for factor in (0.1, 0.3, 3.0, 10.0)}
+    assert min(gained.values()) >= 0.98, gained
 
 
 def static_job(name: str, arrival: float, gpus: int, epochs: int) -> TraceJob:
