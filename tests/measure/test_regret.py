@@ -75,6 +75,27 @@ def test_figures_of_a_workload() -> None:
     assert figures["mean_jct_seconds"] == pytest.approx(together / 14)
 
 
+def test_completion_times_by_weight_where_weights_differ() -> None:
+    equal = workload()
+    heavy = equal.jobs[5]
+    weighted = replace(
+        equal,
+        jobs=tuple(
+            replace(job, spec=replace(job.spec, weight=4.0 if job is heavy else 1.0))
+            for job in equal.jobs
+        ),
+        marked=frozenset({heavy.spec.id}),
+    )
+    alike = replace(
+        equal,
+        jobs=tuple(replace(job, spec=replace(job.spec, weight=2.0)) for job in equal.jobs),
+    )
+    figures = figures_of(weighted, registry.create("fifo"))
+    mine, others = figures["marked_jct_seconds"], figures["unmarked_jct_seconds"]
+    assert figures["weighted_jct_seconds"] == pytest.approx((4 * mine + 13 * others) / 17)
+    assert "weighted_jct_seconds" not in figures_of(alike, registry.create("fifo"))
+
+
 def test_fairness_is_of_those_who_have_a_claim() -> None:
     everybody = figures_of(workload(), registry.create("fifo"))
     one = workload().jobs[5].spec.id

@@ -45,7 +45,8 @@ def figures_of(workload: Workload, policy: Policy) -> Figures:
 
     Times are seconds; ``makespan_seconds`` counts from the first arrival, and is ``None`` where
     the workload has no end. ``restart_lost`` is the share of the GPU time held that starts
-    cost. Where the workload marks jobs, their figures stand apart as ``marked_...``.
+    cost. Where jobs differ in weight, ``weighted_jct_seconds`` is the mean by it. Where the workload
+    marks jobs, their figures stand apart as ``marked_...``.
     """
     began = time.perf_counter()
     truth = TraceTruth(workload.jobs)
@@ -62,6 +63,10 @@ def figures_of(workload: Workload, policy: Policy) -> Figures:
         if workload.window is None
         else None
     )
+    weight = history.jobs.weight[counted]
+    if np.ptp(weight) > 0.0:
+        jct = history.jobs.jct[counted]
+        figures["weighted_jct_seconds"] = float(np.average(jct, weights=weight))
     lost = METRICS["restart_lost_gpu_seconds"].compute(history, counted) or 0.0
     figures["restart_lost"] = lost / float(history.jobs.gpu_seconds[counted].sum())
     if workload.marked:
