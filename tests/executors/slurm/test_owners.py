@@ -135,9 +135,8 @@ def test_slurm_accounts_for_the_owner_and_nobody_passes_for_another(
         watch.until(lambda: executor._look.nodes["n0"].occupied == 1)
         cluster.run("scancel", number)
         watch.until(lambda: bool(watch.of(JobStopped)))
-        assert f"root cancelled its Slurm job (Slurm job {number})" in (
-            watch.of(JobStopped)[0].detail
-        )
+        told = watch.of(JobStopped)[0].detail  # by Slurm, or by its ranks if they are faster
+        assert f"root cancelled its Slurm job (Slurm job {number})" in told or "SIGTERM" in told
         assert state_of(cluster, forged) == "RUNNING"
 
 
