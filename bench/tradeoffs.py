@@ -136,11 +136,12 @@ def markdown(columns: Sequence[str], points: Sequence[Point]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
 
 
-_WIDTH, _HEIGHT, _PANEL, _LEFT = 1040, 420, 400, 80
+_WIDTH, _HEIGHT, _PANEL, _LEFT, _DOT = 1040, 420, 400, 80, 14
 
 
 def picture(giant: Sequence[Point], wide: Sequence[Point]) -> str:
-    """Both curves side by side as a standalone SVG."""
+    """Both curves side by side as a standalone SVG, without FIFO, which is far off."""
+    giant, wide = ([point for point in points if point.label != "fifo"] for points in (giant, wide))
     percent: Callable[[float], str] = "{:.0f} %".format
     panels = (
         _panel("One gang of all GPUs in a stream", giant, "giant", 0, "its start, in fair waits",
@@ -155,23 +156,27 @@ def _panel(
     title: str, points: Sequence[Point], curve: str, place: int, x_label: str, y_label: str,
     text: Callable[[float], str] | None,
 ) -> Canvas:  # fmt: skip
-    left = _LEFT + place * (_PANEL + 2 * _LEFT - 40)
-    x, y = (_axis([getattr(point, name) for point in points]) for name in ("x", "y"))
-    margins = Margins(left, _WIDTH - left - _PANEL, 70, 60)
+    begin = _LEFT + place * (_PANEL + 2 * _LEFT - 40)
+    xs, ys = (_axis([getattr(point, name) for point in points]) for name in ("x", "y"))
+    margins = Margins(begin, _WIDTH - begin - _PANEL, 70, 60)
     canvas = Canvas(
-        title, Axis(x[0], x[-1], x, x_label), Axis(y[0], y[-1], y, text=text), _WIDTH, _HEIGHT,
-        margins,
+        title, Axis(xs[0], xs[-1], xs, x_label), Axis(ys[0], ys[-1], ys, text=text), _WIDTH,
+        _HEIGHT, margins,
     )  # fmt: skip
     canvas.draw_axes(vertical_grid=True)
-    canvas.text(left, 30, title, "start", "title")
-    canvas.text(left, 54, f"{y_label}; lower and further left is better", "start")
+    canvas.text(begin, 30, title, "start", "title")
+    canvas.text(begin, 54, f"{y_label}; lower and further left is better", "start")
     ours = [point for point in points if point.label not in policies.names()]
     canvas.curve([(point.x, point.y) for point in ours], f"line {policy_class(0)}")
+    labels: dict[tuple[int, int], list[str]] = {}  # of dots that lie on each other
     for point in points:
         kind = policy_class(0 if point in ours else 1)
         size = 7 if point.label == CHOSEN[curve] else 4
-        canvas.dot(canvas.x(point.x), canvas.y(point.y), kind, ", ".join(point.row), size)
-        canvas.text(canvas.x(point.x) + 8, canvas.y(point.y) - 8, point.label, "start")
+        x, y = canvas.x(point.x), canvas.y(point.y)
+        canvas.dot(x, y, kind, ", ".join(point.row), size)
+        labels.setdefault((round(x / _DOT) * _DOT, round(y / _DOT) * _DOT), []).append(point.label)
+    for (left, top), names in labels.items():
+        canvas.text(left + 8, top - 8, ", ".join(names), "start")
     return canvas
 
 
@@ -179,7 +184,7 @@ def _axis(values: Sequence[float]) -> list[float]:
     """Ticks that hold all values."""
     low, high = min(values), max(values)
     step = 10.0 ** np.floor(np.log10(max(high - low, 1e-6)))
-    step = next(s * step for s in (0.1, 0.2, 0.5, 1.0) if (high - low) / (s * step) <= 7)
+    step = next(s * step for s in (0.1, 0.2, 0.5, 1.0, 2.0) if (high - low) / (s * step) <= 7)
     first, last = np.floor(low / step), np.ceil(high / step)
     return [float(step * n) for n in np.arange(first, last + 1)]
 
