@@ -45,8 +45,8 @@ def figures_of(workload: Workload, policy: Policy) -> Figures:
 
     Times are seconds; ``makespan_seconds`` counts from the first arrival, and is ``None`` where
     the workload has no end. ``restart_lost`` is the share of the GPU time held that starts
-    cost. Where jobs differ in weight, ``weighted_jct_seconds`` is the mean by it. Where the workload
-    marks jobs, their figures stand apart as ``marked_...``.
+    cost. Where jobs differ in weight, ``weighted_jct_seconds`` is the mean by it. Where the
+    workload marks jobs, their figures stand apart as ``marked_...``.
     """
     began = time.perf_counter()
     truth = TraceTruth(workload.jobs)
