@@ -189,14 +189,17 @@ def _axis(values: Sequence[float]) -> list[float]:
     return [float(step * n) for n in np.arange(first, last + 1)]
 
 
+def numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seeds", default=SEEDS, help="such as 201,202")
+    parser.add_argument("--seeds", type=numbers, default=SEEDS, help="such as 201,202")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("out"), help="where to write results")
     given = parser.parse_args()
-    seeds = [int(seed) for seed in given.seeds.split(",")]
-    runs: Runs = {}
+    seeds, runs = given.seeds, Runs()
     todo = tasks(seeds)
     with ProcessPoolExecutor(given.workers, get_context("spawn")) as pool:
         for task, figures in zip(todo, pool.map(run, todo), strict=True):

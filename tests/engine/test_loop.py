@@ -15,6 +15,7 @@ from shockwave.model.events import JobFailed, JobStarted, JobSubmitted, RegimeCh
 from shockwave.model.job import TraceJob
 from shockwave.model.view import Ints, View
 from shockwave.policies.base import Decision
+from shockwave.policies.fifo import Fifo
 from shockwave.predict.base import Forecast
 from shockwave.testing.workloads import random_jobs
 
@@ -189,3 +190,15 @@ def test_a_job_that_comes_while_its_round_is_held_does_not_start_before_it_came(
     due = run.feed.due
     monkeypatch.setattr(run.feed, "due", lambda now: due(now + 1.0))
     assert run.go().starts == [(0.0, "a"), (100.5, "b")]
+
+
+def test_a_policy_settles_when_its_orders_are_out_and_people_may_change_things() -> None:
+    told: list[tuple[bool, int]] = []
+
+    class Settling(Fifo):
+        def settle(self) -> None:
+            told.append((run.log._deciding, len(run.of(JobStarted))))
+
+    run = Run([make_job("a", (32, 3, 50.0))], policy=Settling())
+    run.go()
+    assert told[0] == (False, 1)

@@ -129,11 +129,14 @@ class RoundLoop:
         self._start_without_gpus()
         if not round_starts and not (self._starts_at_once and self._may_fill_gaps()):
             return True
+        goes_on = True
         with self.log.deciding():
             if round_starts:
-                return self._hold_round()
-            self._fill_gaps()
-        return True
+                goes_on = self._hold_round()
+            else:
+                self._fill_gaps()
+        self.policy.settle()
+        return goes_on
 
     # 0. Wait: for a round, and where jobs start at once, for anything that may free GPUs.
 
@@ -198,7 +201,6 @@ class RoundLoop:
         spanning = self._record_orders(orders)
         self._act(orders)
         self._record_round(view, decision, orders.running, spanning, seconds)
-        self.policy.settle()
         return True
 
     def _start_without_gpus(self) -> None:
