@@ -129,7 +129,8 @@ def test_a_node_that_comes_back_is_used_again(cluster: RayCluster, tmp_path: Pat
 def test_a_copy_that_was_only_cut_off_ends_and_saves_nothing_any_more(
     cluster: RayCluster, tmp_path: Path
 ) -> None:
-    job = local.tiny(tmp_path, seconds=0.3, epochs=30)
+    # It saves only when it is asked to: what stands still is not in the middle of a checkpoint.
+    job = local.tiny(tmp_path, seconds=0.3, epochs=30, save_every=100)
     with harness.executor(cluster, tmp_path / "root", {"a": job}) as executor:
         watch = harness.watch(executor)
         watch.launch([harness.order("a", epochs=30)])
@@ -140,11 +141,10 @@ def test_a_copy_that_was_only_cut_off_ends_and_saves_nothing_any_more(
         assert only_stop(watch).reason is StopReason.NODE_LOST
         watch.launch([harness.order("a", (("n1", (0,)),), attempt=2, epochs=30)])
         watch.until(lambda: epochs_reported(executor, "a", 2) >= 2)
-        saved = sorted((executor.folder("a") / "checkpoints").glob("ckpt-g1-*"))
         with suppress(ProcessLookupError):  # Linux may have ended what stood still without a parent
             harness.kill(copy, signal.SIGCONT)
         local.wait_until(lambda: not any(map(_lives, copy)))
-        assert sorted((executor.folder("a") / "checkpoints").glob("ckpt-g1-*")) == saved
+        assert not list(executor.folder("a").glob("checkpoints/ckpt-g1-*"))
         watch.until_finished([local.spec("a")])
         assert len(watch.of(JobStopped)) == 1
 
