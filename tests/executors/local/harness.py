@@ -10,6 +10,7 @@ from pathlib import Path
 
 from shockwave.engine.executor import Launch
 from shockwave.executors.gangs.launch import GangSettings
+from shockwave.executors.gangs.remote import RemoteExecutor
 from shockwave.executors.local.executor import LocalExecutor
 from shockwave.model.cluster import Node
 from shockwave.model.command import Command
@@ -42,6 +43,16 @@ def order(
 ) -> Launch:
     job = spec(name, len(slots), epochs)
     return Launch(handle, job, (("n0", slots),), attempt)
+
+
+@contextmanager
+def impatient(executor: RemoteExecutor, seconds: float) -> Iterator[None]:
+    """What is not started in so many seconds is withdrawn; else it has a busy machine's time."""
+    patience, executor.start_seconds = executor.start_seconds, seconds
+    try:
+        yield
+    finally:
+        executor.start_seconds = patience
 
 
 @contextmanager

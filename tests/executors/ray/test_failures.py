@@ -255,12 +255,12 @@ def test_no_gpus_stay_reserved_for_a_scheduler_that_has_ended(
 
 
 def test_a_gang_whose_gpus_others_took_is_withdrawn(cluster: RayCluster, tmp_path: Path) -> None:
-    commands = {"a": local.tiny(tmp_path)}
-    with harness.executor(cluster, tmp_path / "root", commands, start_seconds=3.0) as executor:
+    with harness.executor(cluster, tmp_path / "root", {"a": local.tiny(tmp_path)}) as executor:
         watch = harness.watch(executor)
         with harness.somebody_else(cluster, "n0", 4):
             watch.launch([harness.order("a")])
-            stop = only_stop(watch)
+            with local.impatient(executor, 3.0):
+                stop = only_stop(watch)
             assert stop.reason is StopReason.NOT_STARTED
             assert stop.detail == "Ray did not start it in 3 s"
             # Who decides next must know already that the GPUs are gone.

@@ -222,10 +222,11 @@ def test_a_gang_that_slurm_does_not_start_is_withdrawn(
 ) -> None:
     foreign_job(cluster, "n2", 4)
     commands = {"a": local.tiny(tmp_path), "b": local.tiny(tmp_path)}
-    with harness.executor(cluster, tmp_path, commands, start_seconds=1.0) as executor:
+    with harness.executor(cluster, tmp_path, commands) as executor:
         watch = harness.watch(executor)
         watch.launch([harness.order("a", (("n2", (0,)), ("n1", (0,))))])
-        watch.until(lambda: bool(watch.of(JobStopped)))
+        with local.impatient(executor, 1.0):
+            watch.until(lambda: bool(watch.of(JobStopped)))
         (stop,) = watch.of(JobStopped)
         assert stop.reason is StopReason.KILLED
         assert "did not start" in stop.detail
@@ -241,13 +242,16 @@ def test_a_gang_waits_for_one_that_is_still_saving(cluster: SlurmCluster, tmp_pa
         "stubborn": local.tiny(tmp_path, epochs=1000, stubborn=1),  # until it is killed
         "next": local.tiny(tmp_path),
     }
-    with harness.executor(cluster, tmp_path, commands, start_seconds=1.5) as executor:
+    with harness.executor(cluster, tmp_path, commands) as executor:
         watch = harness.watch(executor)
         all_gpus: Placement = (("n0", (0, 1, 2, 3)),)
         watch.launch([harness.order("stubborn", all_gpus, epochs=1000)])
         watch.until(lambda: watch.epochs(0) >= 1)
         executor.stop(np.array([0]))
-        watch.launch([harness.order("next", all_gpus, handle=1)])
+        (stubborn,) = own_jobs(cluster)
+        with local.impatient(executor, 1.5):
+            watch.launch([harness.order("next", all_gpus, handle=1)])
+            watch.until(lambda: stubborn not in own_jobs(cluster))
         watch.until(lambda: bool(watch.of(JobFinished)))
     assert not watch.of(JobStopped)
 

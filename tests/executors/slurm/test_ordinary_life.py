@@ -66,10 +66,11 @@ def test_a_gang_beyond_a_limit_is_withdrawn_with_slurms_own_reason(
         "long": wanting(local.tiny(tmp_path), partition="brief", time="60"),
         "good": local.tiny(tmp_path),
     }
-    with harness.executor(cluster, tmp_path, commands, start_seconds=2.0) as executor:
+    with harness.executor(cluster, tmp_path, commands) as executor:
         watch = harness.watch(executor)
         watch.launch([harness.order("long", (("n0", (0,)),))])
-        watch.until(lambda: bool(watch.of(JobStopped)))
+        with local.impatient(executor, 2.0):
+            watch.until(lambda: bool(watch.of(JobStopped)))
         (stop,) = watch.of(JobStopped)
         assert stop.reason is StopReason.NOT_STARTED
         assert "PartitionTimeLimit" in stop.detail

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.executors.local import harness as local
 from tests.executors.slurm import harness
 from tests.executors.slurm.test_gangs import own_jobs, state_of
 from tests.people.users import User, made_users
@@ -188,12 +189,13 @@ def test_a_job_beyond_the_limit_of_its_owner_delays_nobody(
         "beyond": shell("true", alice, **limited),
         "bobs": shell("true", bob),
     }
-    with harness.executor(cluster, folder, commands, start_seconds=2.0) as executor:
+    with harness.executor(cluster, folder, commands) as executor:
         watch = harness.watch(executor)
         watch.launch([harness.order("first", (("n0", (0, 1)),))])
         watch.until(lambda: bool(watch.of(JobRunning)))
         watch.launch([harness.order("beyond", (("n0", (2,)),), handle=1)])
-        watch.until(lambda: bool(watch.of(JobStopped)))
+        with local.impatient(executor, 2.0):
+            watch.until(lambda: bool(watch.of(JobStopped)))
         (stop,) = watch.of(JobStopped)
         assert (stop.job, stop.reason) == ("beyond", StopReason.NOT_STARTED)
         assert says in stop.detail
@@ -210,7 +212,7 @@ def test_the_options_exclusive_and_licenses_are_kept_by_slurm(
         "beside": shell("true", bob),
         "unlicensed": shell("true", bob, licenses="solver:1"),
     }
-    with harness.executor(cluster, folder, commands, start_seconds=2.0) as executor:
+    with harness.executor(cluster, folder, commands) as executor:
         watch = harness.watch(executor)
         watch.launch([harness.order("alone", (("n0", (0,)),))])
         watch.until(lambda: bool(watch.of(JobRunning)))
@@ -219,7 +221,8 @@ def test_the_options_exclusive_and_licenses_are_kept_by_slurm(
         said = cluster.run("scontrol", "--oneliner", "show", "job", number)
         assert "Licenses=solver:1" in said
         watch.launch([harness.order("unlicensed", (("n1", (0,)),), handle=1)])
-        watch.until(lambda: bool(watch.of(JobStopped)))
+        with local.impatient(executor, 2.0):
+            watch.until(lambda: bool(watch.of(JobStopped)))
         (stop,) = watch.of(JobStopped)
         assert "Licenses" in stop.detail
         watch.launch([harness.order("beside", (("n1", (0,)),), handle=2)])

@@ -116,7 +116,7 @@ class RemoteExecutor(GangExecutor):
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         super().__init__(root, command_of, origin_unix, settings=settings, clock=clock, sleep=sleep)
-        self._start_seconds = start_seconds
+        self.start_seconds = start_seconds
         self._site = site_of(self._root)
         self._source = ship_supervisor(self._root)
         self._look = Look()
@@ -252,18 +252,18 @@ class RemoteExecutor(GangExecutor):
         for gang, seen in waiting:
             if leaving.intersection(gang.nodes):
                 gang.waits_since = now
-            elif now > gang.waits_since + self._start_seconds:
+            elif now > gang.waits_since + self.start_seconds:
                 gang.withdraw(self._not_started(seen))
                 late = True
         return late
 
     def _not_started(self, seen: SeenGang) -> Ending:
         """Others were faster, which is nobody's fault; or there is a reason that may stay."""
-        why = f"{self._title} did not start it in {self._start_seconds:g} s"
+        why = f"{self._title} did not start it in {self.start_seconds:g} s"
         if seen.why:
             why += f": {seen.why}"
         if seen.crowded_out:
-            return Ending(Outcome.KILLED, why, back_off_seconds=self._start_seconds)
+            return Ending(Outcome.KILLED, why, back_off_seconds=self.start_seconds)
         return Ending(Outcome.NEVER_STARTED, why)
 
     def _note(self, gang: Gang) -> str:
