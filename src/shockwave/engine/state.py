@@ -40,7 +40,6 @@ from shockwave.model.events import (
     NodeOccupied,
     NodeResumed,
     NodeUp,
-    Progressed,
     RegimeChanged,
     RequeueRequested,
     RoundDecided,
@@ -51,6 +50,7 @@ from shockwave.model.events import (
     TenantChanged,
 )
 from shockwave.model.job import JobSpec, JobState
+from shockwave.model.progress import Progressed
 from shockwave.model.view import Bools, Ints
 from shockwave.predict.base import FinishedJob
 

@@ -14,9 +14,9 @@ import numpy as np
 from shockwave.engine.columns import Columns
 from shockwave.engine.options import OptionTable
 from shockwave.engine.placement import TypeRoom
-from shockwave.model.events import Progressed
 from shockwave.model.job import JobSpec, JobState, Preemptible
 from shockwave.model.options import Option
+from shockwave.model.progress import Progressed
 from shockwave.model.view import Bools, Floats, Ints, View
 from shockwave.predict.base import FinishedJob
 

@@ -19,8 +19,9 @@ from shockwave.engine.executor import Launch
 from shockwave.executors.faults import Fault
 from shockwave.executors.simulated import SimulatedExecutor
 from shockwave.executors.simulation import TraceFeed, by_arrival
-from shockwave.model.events import Event, JobFinished, Progressed
+from shockwave.model.events import Event, JobFinished
 from shockwave.model.job import TraceJob
+from shockwave.model.progress import Progressed
 from shockwave.model.view import Floats, Ints
 
 _TINY = 1e-6  # seconds

@@ -40,12 +40,12 @@ from shockwave.model.events import (
     NodeDrained,
     NodeOccupied,
     NodeUp,
-    Progressed,
     RegimeChanged,
     StopReason,
 )
 from shockwave.model.job import Regime, TraceJob
 from shockwave.model.options import Option
+from shockwave.model.progress import Progressed
 from shockwave.model.view import Bools, Floats, Ints
 
 _TINY = 1e-7  # seconds; what is left of a job after rounding is not left
