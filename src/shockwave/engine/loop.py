@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -18,10 +18,11 @@ from shockwave.engine.accounts import Endowed
 from shockwave.engine.assign import Assigner
 from shockwave.engine.chosen import Chosen, chosen
 from shockwave.engine.clock import Clock, VirtualClock
-from shockwave.engine.executor import Executor, Known, Launch
+from shockwave.engine.executor import Executor
 from shockwave.engine.feed import Feed
 from shockwave.engine.handing import handed_out
 from shockwave.engine.intake import Intake
+from shockwave.engine.launches import launches_of
 from shockwave.engine.log import Log
 from shockwave.engine.orders import Orders
 from shockwave.engine.retry import Retries
@@ -30,7 +31,7 @@ from shockwave.engine.state import SchedulerState
 from shockwave.engine.table import Profiles
 from shockwave.engine.watch import Silence
 from shockwave.model.errors import StuckError
-from shockwave.model.events import JobStarted, Placement, RoundDecided, Starts
+from shockwave.model.events import JobStarted, RoundDecided, Starts
 from shockwave.model.view import Ints, View
 from shockwave.model.words import count_of
 from shockwave.policies.base import Decision, Policy
@@ -108,9 +109,8 @@ class RoundLoop:
         self.round = self.rounds.boundary(now)
         self.predictor.learn(list(self.state.experience))
         running = self.state.running().tolist()
-        self.executor.adopt(
-            self._launches({handle: self.state.placer.placement(handle) for handle in running})
-        )
+        placements = {handle: self.state.placer.placement(handle) for handle in running}
+        self.executor.adopt(launches_of(self.state.table, placements))
         self._intake.fit_nodes(now)
         self.log.flush()
 
@@ -337,26 +337,7 @@ class RoundLoop:
         if len(orders.stopped):
             self.executor.stop(orders.stopped)
         if orders.placements:
-            self.executor.launch(self._launches(orders.placements))
-
-    def _launches(self, placements: Mapping[int, Placement]) -> list[Launch]:
-        """Orders to start, or to find again, gangs that the journal has as started."""
-        table = self.state.table
-        rows = table.rows(np.fromiter(placements, np.int64, len(placements)))
-        columns = (
-            table.starts, table.configuration, table.epochs_done, table.regime_start,
-            table.productive_seconds, table.received_seconds, table.confirmed,
-        )  # fmt: skip
-        facts = zip(*(column[rows].tolist() for column in columns), strict=True)
-        launches = []
-        for (handle, placement), (attempt, index, epochs, regime, *rest) in zip(
-            placements.items(), facts, strict=True
-        ):
-            spec = table.spec(handle)
-            known = Known(epochs, regime, spec.configurations[index], *rest)
-            option = None if table.options is None else table.options.option(table.row(handle))
-            launches.append(Launch(handle, spec, placement, attempt, known, option))
-        return launches
+            self.executor.launch(launches_of(self.state.table, orders.placements))
 
     def _record_round(
         self, view: View, decision: Decision, running: Ints, spanning: int, seconds: float
