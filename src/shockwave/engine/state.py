@@ -15,6 +15,7 @@ import numpy as np
 
 from shockwave.engine.accounts import Accounts
 from shockwave.engine.dependencies import Dependencies
+from shockwave.engine.group_limits import beyond_group_limit
 from shockwave.engine.placement import Placer
 from shockwave.engine.rounds import Rounds
 from shockwave.engine.table import RUNNING, JobTable
@@ -105,7 +106,7 @@ class SchedulerState:
         if waiting_for_others:
             barred |= np.isin(active, waiting_for_others)
         if table.any_limited_group:
-            barred |= table.beyond_group_limit(rows, barred)
+            barred |= beyond_group_limit(table, rows, barred)
         return np.asarray(active[~barred]) if barred.any() else active
 
     def doubtful(self, handles: Ints, now: float, patience_seconds: float) -> Bools:
