@@ -18,6 +18,7 @@ from shockwave.engine.accounts import Endowed
 from shockwave.engine.assign import Assigner
 from shockwave.engine.chosen import Chosen, chosen
 from shockwave.engine.clock import Clock, VirtualClock
+from shockwave.engine.doubtful import are_doubtful, next_fair_turn
 from shockwave.engine.executor import Executor
 from shockwave.engine.feed import Feed
 from shockwave.engine.handing import handed_out
@@ -247,7 +248,7 @@ class RoundLoop:
         self._seen = (self.state.version, self.now)
         eligible = self.state.table.needing_gpus(self.state.eligible(self.now))
         eligible = self._assigner.that_could_fit(eligible)
-        doubtful = self.state.doubtful(eligible, self.now, self._patience_seconds)
+        doubtful = are_doubtful(self.state.table, eligible, self.now, self._patience_seconds)
         if self.state.accounts.tenants:  # limits hold for whoever is decided on
             doubtful &= ~self.state.accounts.limited(self.state.table, eligible)
         split = len(eligible), int(doubtful.sum())
@@ -382,7 +383,7 @@ class RoundLoop:
             self.executor.quiet_until(),
             self._feed.next_arrival(),
             self.state.next_eligible(self.now),
-            self.state.next_fair_turn(self.now, self._patience_seconds),
+            next_fair_turn(self.state.table, self.now, self._patience_seconds),
             self.state.next_time_limit(),
         )
 
