@@ -38,11 +38,11 @@ from shockwave.model.events import (
     JobRunning,
     JobStarted,
     JobSubmitted,
-    Progressed,
     RoundDecided,
     RunStarted,
 )
 from shockwave.model.job import JobSpec
+from shockwave.model.progress import Progressed
 from shockwave.server import facts as facts_module
 from shockwave.server.archive import Archive
 from shockwave.server.board import Board

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from shockwave.server.config import load_config
-from shockwave.server.settings import ENVIRONMENT_PREFIX, known_settings
+from shockwave.server.settings_catalogue import ENVIRONMENT_PREFIX, known_settings
 
 SYSTEMD = Path(__file__).resolve().parents[1] / "deploy" / "systemd"
 

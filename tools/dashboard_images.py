@@ -35,13 +35,13 @@ from shockwave.model.events import (
     Event,
     JobFinished,
     JobSubmitted,
-    Progressed,
     RunStarted,
     Starts,
     TenantChanged,
     job_of,
 )
 from shockwave.model.job import Preemptible, TraceJob
+from shockwave.model.progress import Progressed
 from shockwave.model.view import View
 from shockwave.policies.shockwave import Shockwave
 from shockwave.predict.restatement import Restatement

@@ -20,7 +20,8 @@ from shockwave.engine.executor import Launch
 from shockwave.executors import options
 from shockwave.executors.live import LiveExecutor, Site
 from shockwave.model.cluster import Node
-from shockwave.model.events import Event, JobFinished, JobRunning, Progressed, RegimeChanged
+from shockwave.model.events import Event, JobFinished, JobRunning, RegimeChanged
+from shockwave.model.progress import Progressed
 from shockwave.model.view import Ints
 from shockwave.protocol.paths import JobPaths
 

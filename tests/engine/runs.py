@@ -26,12 +26,12 @@ from shockwave.model.events import (
     JobFinished,
     JobStarted,
     JobStopped,
-    Progressed,
     Request,
     RunStarted,
     Starts,
 )
 from shockwave.model.job import Adaptation, JobSpec, Preemptible, Regime, TraceJob
+from shockwave.model.progress import Progressed
 from shockwave.model.view import Ints, View
 from shockwave.policies.base import Decision, Policy
 from shockwave.policies.fifo import Fifo

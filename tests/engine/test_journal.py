@@ -20,9 +20,10 @@ from shockwave.model import events as model_events
 from shockwave.model.cluster import Cluster, Node
 from shockwave.model.errors import JournalError
 from shockwave.model.event_records import from_record, to_record
-from shockwave.model.events import Event, JobSubmitted, Progressed, RunEnded
+from shockwave.model.events import Event, JobSubmitted, RunEnded
 from shockwave.model.job import Adaptation, JobSpec, Preemptible
 from shockwave.model.options import Option
+from shockwave.model.progress import Progressed
 from shockwave.model.tenants import Tenant
 from shockwave.policies.fifo import Fifo
 from shockwave.predict.reactive import Reactive

@@ -24,8 +24,8 @@ from shockwave.model.events import (
     NodeOccupied,
     NodeResumed,
     NodeUp,
-    Progressed,
 )
+from shockwave.model.progress import Progressed
 from shockwave.model.view import Ints
 from shockwave.predict.reactive import Reactive
 

@@ -22,13 +22,13 @@ from shockwave.model.events import (
     JobSubmitted,
     NodeDown,
     NodeUp,
-    Progressed,
     RegimeChanged,
     RoundDecided,
     RunEnded,
     RunStarted,
     StopReason,
 )
+from shockwave.model.progress import Progressed
 from shockwave.policies.fifo import Fifo
 from shockwave.predict.reactive import Reactive
 from shockwave.testing.workloads import random_jobs

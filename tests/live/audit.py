@@ -15,8 +15,8 @@ from shockwave.model.events import (
     JobStarted,
     JobStopped,
     JobSubmitted,
-    Progressed,
 )
+from shockwave.model.progress import Progressed
 
 
 def audit(

@@ -22,7 +22,8 @@ from shockwave.engine.executor import Launch
 from shockwave.executors import options
 from shockwave.executors.live import LiveExecutor, Site
 from shockwave.model.cluster import Node
-from shockwave.model.events import Event, JobFinished, JobStopped, Progressed, StopReason
+from shockwave.model.events import Event, JobFinished, JobStopped, StopReason
+from shockwave.model.progress import Progressed
 from shockwave.model.view import Ints
 
 

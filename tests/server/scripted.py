@@ -25,11 +25,11 @@ from shockwave.model.events import (
     JobStarted,
     JobStopped,
     NodeOccupied,
-    Progressed,
     RoundDecided,
     RunStarted,
     StopReason,
 )
+from shockwave.model.progress import Progressed
 from shockwave.model.view import Floats
 from shockwave.plan.explain import Explanation
 from shockwave.policies.base import Decision

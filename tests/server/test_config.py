@@ -14,7 +14,7 @@ from shockwave.model.errors import InputError
 from shockwave.server.clock import RealClock
 from shockwave.server.config import ServeConfig, load_config
 from shockwave.server.execution import site_of
-from shockwave.server.settings import known_settings
+from shockwave.server.settings_catalogue import known_settings
 from shockwave.server.settings_page import settings_page
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"

@@ -32,8 +32,8 @@ from shockwave.model.events import (
     JobStarted,
     JobStopped,
     JobSubmitted,
-    Progressed,
 )
+from shockwave.model.progress import Progressed
 from shockwave.protocol.paths import JobPaths
 from shockwave.server.service import Service
 

@@ -34,13 +34,13 @@ from shockwave.model.events import (
     JobStarted,
     JobStopped,
     JobSubmitted,
-    Progressed,
     RegimeChanged,
     RunStarted,
     Starts,
     StopReason,
 )
 from shockwave.model.job import Adaptation, JobSpec, Preemptible, Regime
+from shockwave.model.progress import Progressed
 from shockwave.policies import registry as policies
 from shockwave.predict import registry as predictors
 from shockwave.traces import load

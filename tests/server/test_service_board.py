@@ -20,11 +20,11 @@ from shockwave.model.events import (
     NodeDrained,
     NodeOccupied,
     NodeUp,
-    Progressed,
     RoundDecided,
     StopReason,
 )
 from shockwave.model.job import JobSpec
+from shockwave.model.progress import Progressed
 from shockwave.policies.base import Decision
 from shockwave.policies.las import Las
 from shockwave.predict.reactive import Reactive

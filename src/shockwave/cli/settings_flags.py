@@ -12,7 +12,7 @@ import typer
 from shockwave.cli.late_flags import LateFlagsCommand, flag
 
 if TYPE_CHECKING:
-    from shockwave.server.settings import Setting
+    from shockwave.server.settings_catalogue import Setting
 
 ConfigFile = Annotated[
     Path | None,
@@ -25,7 +25,7 @@ class SettingsCommand(LateFlagsCommand):
     """Has the settings of all built-in executors, and those of the one that is named."""
 
     def late_flags(self, args: list[str]) -> list[inspect.Parameter]:
-        from shockwave.server.settings import known_settings
+        from shockwave.server.settings_catalogue import known_settings
 
         settings = known_settings(_named_executor(args)).values()
         return [_flag(item) for item in settings if not (item.is_secret or item.is_table)]

@@ -27,8 +27,8 @@ from shockwave.engine.pools import (
 )
 from shockwave.engine.table import JobTable
 from shockwave.model.event_records import plain
-from shockwave.model.events import Progressed
 from shockwave.model.options import Options
+from shockwave.model.progress import Progressed
 from shockwave.model.tenants import Tenant, tenant_of_record
 from shockwave.model.view import Bools, Floats, Ints, View
 from shockwave.model.words import count_of

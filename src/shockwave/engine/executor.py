@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shockwave.model.cluster import Node
-from shockwave.model.events import Event, NodeDown, Placement, Progressed
+from shockwave.model.events import Event, NodeDown, Placement
 from shockwave.model.job import JobSpec
 from shockwave.model.options import Option
+from shockwave.model.progress import Progressed
 from shockwave.model.view import Ints
 
 

@@ -11,7 +11,8 @@ from typing import IO
 
 from shockwave.model.errors import JournalError
 from shockwave.model.event_records import from_record, to_record
-from shockwave.model.events import Event, Progressed
+from shockwave.model.events import Event
+from shockwave.model.progress import Progressed
 from shockwave.protocol.files import atomic_writer
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -18,10 +18,12 @@ from shockwave.engine.accounts import Endowed
 from shockwave.engine.assign import Assigner
 from shockwave.engine.chosen import Chosen, chosen
 from shockwave.engine.clock import Clock, VirtualClock
-from shockwave.engine.executor import Executor, Known, Launch
+from shockwave.engine.doubtful import are_doubtful, next_fair_turn
+from shockwave.engine.executor import Executor
 from shockwave.engine.feed import Feed
 from shockwave.engine.handing import handed_out
 from shockwave.engine.intake import Intake
+from shockwave.engine.launches import launches_of
 from shockwave.engine.log import Log
 from shockwave.engine.orders import Orders
 from shockwave.engine.retry import Retries
@@ -30,7 +32,7 @@ from shockwave.engine.state import SchedulerState
 from shockwave.engine.table import Profiles
 from shockwave.engine.watch import Silence
 from shockwave.model.errors import StuckError
-from shockwave.model.events import JobStarted, Placement, RoundDecided, Starts
+from shockwave.model.events import JobStarted, RoundDecided, Starts
 from shockwave.model.view import Ints, View
 from shockwave.model.words import count_of
 from shockwave.policies.base import Decision, Policy
@@ -108,9 +110,8 @@ class RoundLoop:
         self.round = self.rounds.boundary(now)
         self.predictor.learn(list(self.state.experience))
         running = self.state.running().tolist()
-        self.executor.adopt(
-            self._launches({handle: self.state.placer.placement(handle) for handle in running})
-        )
+        placements = {handle: self.state.placer.placement(handle) for handle in running}
+        self.executor.adopt(launches_of(self.state.table, placements))
         self._intake.fit_nodes(now)
         self.log.flush()
 
@@ -247,7 +248,7 @@ class RoundLoop:
         self._seen = (self.state.version, self.now)
         eligible = self.state.table.needing_gpus(self.state.eligible(self.now))
         eligible = self._assigner.that_could_fit(eligible)
-        doubtful = self.state.doubtful(eligible, self.now, self._patience_seconds)
+        doubtful = are_doubtful(self.state.table, eligible, self.now, self._patience_seconds)
         if self.state.accounts.tenants:  # limits hold for whoever is decided on
             doubtful &= ~self.state.accounts.limited(self.state.table, eligible)
         split = len(eligible), int(doubtful.sum())
@@ -337,26 +338,7 @@ class RoundLoop:
         if len(orders.stopped):
             self.executor.stop(orders.stopped)
         if orders.placements:
-            self.executor.launch(self._launches(orders.placements))
-
-    def _launches(self, placements: Mapping[int, Placement]) -> list[Launch]:
-        """Orders to start, or to find again, gangs that the journal has as started."""
-        table = self.state.table
-        rows = table.rows(np.fromiter(placements, np.int64, len(placements)))
-        columns = (
-            table.starts, table.configuration, table.epochs_done, table.regime_start,
-            table.productive_seconds, table.received_seconds, table.confirmed,
-        )  # fmt: skip
-        facts = zip(*(column[rows].tolist() for column in columns), strict=True)
-        launches = []
-        for (handle, placement), (attempt, index, epochs, regime, *rest) in zip(
-            placements.items(), facts, strict=True
-        ):
-            spec = table.spec(handle)
-            known = Known(epochs, regime, spec.configurations[index], *rest)
-            option = None if table.options is None else table.options.option(table.row(handle))
-            launches.append(Launch(handle, spec, placement, attempt, known, option))
-        return launches
+            self.executor.launch(launches_of(self.state.table, orders.placements))
 
     def _record_round(
         self, view: View, decision: Decision, running: Ints, spanning: int, seconds: float
@@ -401,7 +383,7 @@ class RoundLoop:
             self.executor.quiet_until(),
             self._feed.next_arrival(),
             self.state.next_eligible(self.now),
-            self.state.next_fair_turn(self.now, self._patience_seconds),
+            next_fair_turn(self.state.table, self.now, self._patience_seconds),
             self.state.next_time_limit(),
         )
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from shockwave.engine.placement import TypeRoom
-from shockwave.model.events import Progressed
 from shockwave.model.job import JobSpec
 from shockwave.model.options import Option, Options, memory_gb
+from shockwave.model.progress import Progressed
 from shockwave.model.view import Bools, Floats, Ints
 
 _INTS = {"held": -1, "last": -1, "_claim": 0}

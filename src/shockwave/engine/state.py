@@ -15,6 +15,7 @@ import numpy as np
 
 from shockwave.engine.accounts import Accounts
 from shockwave.engine.dependencies import Dependencies
+from shockwave.engine.group_limits import beyond_group_limit
 from shockwave.engine.placement import Placer
 from shockwave.engine.rounds import Rounds
 from shockwave.engine.table import RUNNING, JobTable
@@ -40,7 +41,6 @@ from shockwave.model.events import (
     NodeOccupied,
     NodeResumed,
     NodeUp,
-    Progressed,
     RegimeChanged,
     RequeueRequested,
     RoundDecided,
@@ -51,7 +51,8 @@ from shockwave.model.events import (
     TenantChanged,
 )
 from shockwave.model.job import JobSpec, JobState
-from shockwave.model.view import Bools, Ints
+from shockwave.model.progress import Progressed
+from shockwave.model.view import Ints
 from shockwave.predict.base import FinishedJob
 
 EXPERIENCE_KEPT = 2_000  # finished jobs that a predictor is taught after a restart
@@ -105,28 +106,8 @@ class SchedulerState:
         if waiting_for_others:
             barred |= np.isin(active, waiting_for_others)
         if table.any_limited_group:
-            barred |= table.beyond_group_limit(rows, barred)
+            barred |= beyond_group_limit(table, rows, barred)
         return np.asarray(active[~barred]) if barred.any() else active
-
-    def doubtful(self, handles: Ints, now: float, patience_seconds: float) -> Bools:
-        """[handle] whether its last start came to nothing, and it has not run since.
-
-        One that could have been tried again for ``patience_seconds`` is given a fair turn.
-        """
-        if not self.table.any_failed_start:
-            return np.zeros(len(handles), dtype=np.bool_)
-        rows = self.table.rows(handles)
-        tried = self.table.failed_starts[rows] > 0
-        return np.asarray(tried & (now < self.table.eligible_after[rows] + patience_seconds))
-
-    def next_fair_turn(self, now: float, patience_seconds: float) -> float:
-        """When the next job ceases to be doubtful; infinite if none is."""
-        if not self.table.any_failed_start:
-            return np.inf
-        rows = self.table.rows(self.table.active)
-        tried = rows[self.table.failed_starts[rows] > 0]
-        turns = self.table.eligible_after[tried] + patience_seconds
-        return float(turns[turns > now].min(initial=np.inf))
 
     def running(self) -> Ints:
         active = self.table.active

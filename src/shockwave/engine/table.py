@@ -14,9 +14,9 @@ import numpy as np
 from shockwave.engine.columns import Columns
 from shockwave.engine.options import OptionTable
 from shockwave.engine.placement import TypeRoom
-from shockwave.model.events import Progressed
 from shockwave.model.job import JobSpec, JobState, Preemptible
 from shockwave.model.options import Option
+from shockwave.model.progress import Progressed
 from shockwave.model.view import Bools, Floats, Ints, View
 from shockwave.predict.base import FinishedJob
 
@@ -235,25 +235,6 @@ class JobTable(Columns):
         self._any_protected |= contested
 
     # Limits.
-
-    def beyond_group_limit(self, rows: Ints, barred: Bools) -> Bools:
-        """[row] whether the job waits while its group has all that it may run at once.
-
-        Places go to those that are not ``barred`` otherwise, in order of submission.
-        """
-        beyond = np.zeros(len(rows), dtype=np.bool_)
-        limited = np.flatnonzero((self.group[rows] > 0) & (self.group_parallel[rows] > 0))
-        _, group = np.unique(self.group[rows[limited]], return_inverse=True)
-        running = self.state[rows[limited]] == RUNNING
-        taken = np.bincount(group, weights=running).astype(np.int64)
-        waits = ~running & ~barred[limited]
-        limited, group = limited[waits], group[waits]
-        order = np.argsort(group, kind="stable")
-        first = np.searchsorted(group[order], group[order])  # where its group begins
-        place = np.empty(len(order), dtype=np.int64)
-        place[order] = np.arange(len(order)) - first
-        beyond[limited] = place + taken[group] >= self.group_parallel[rows[limited]]
-        return beyond
 
     def time_limit_at(self, handles: Ints) -> Floats:
         """[handle] when a running job will have held GPUs for as long as it may."""

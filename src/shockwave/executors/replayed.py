@@ -19,8 +19,9 @@ from shockwave.engine.executor import Launch
 from shockwave.executors.faults import Fault
 from shockwave.executors.simulated import SimulatedExecutor
 from shockwave.executors.simulation import TraceFeed, by_arrival
-from shockwave.model.events import Event, JobFinished, Progressed
+from shockwave.model.events import Event, JobFinished
 from shockwave.model.job import TraceJob
+from shockwave.model.progress import Progressed
 from shockwave.model.view import Floats, Ints
 
 _TINY = 1e-6  # seconds
@@ -143,7 +144,7 @@ class ReplayedExecutor(SimulatedExecutor):
         super().launch(launches)
         handles = np.array([order.handle for order in launches], dtype=np.int64)
         self._told_at[handles] += self._order_seconds[handles]  # it holds its GPUs from then on
-        self._resumed_at[handles] = self._work[handles]
+        self._resumed_at[handles] = self._timelines.work[handles]
         self._untold = np.setdiff1d(self._untold, handles)
 
     def stop(self, handles: Ints) -> None:
@@ -196,11 +197,13 @@ class ReplayedExecutor(SimulatedExecutor):
         """Whoever has stopped has saved, and goes on from there."""
         told = replace(super().progress(handles), time=self._look_began)
         rows = told.handle
-        if told.unsaved_seconds is None or self._timelines or len(rows) == 0:
+        if told.unsaved_seconds is None or self._timelines.any_options or len(rows) == 0:
             return told
         running = np.isin(rows, self._running)
         since = np.where(
-            running, self._work[rows] - self._resumed_at[rows], self._leave_seconds[rows]
+            running,
+            self._timelines.work[rows] - self._resumed_at[rows],
+            self._leave_seconds[rows],
         )
         unsaved = np.where(running, told.unsaved_seconds - self._overheads.save, since)
         recent = [
@@ -217,10 +220,9 @@ class ReplayedExecutor(SimulatedExecutor):
 
     def _recent_seconds(self, handle: int, done: int) -> float:
         """Per epoch in the present configuration, the median of the last few; or nan."""
-        job = self._truth[handle]
-        assert job is not None  # it was launched
+        job = self._timelines.job(handle)
         configurations, seconds = self._epochs[job.spec.id]
-        present = job.spec.configurations[self._configuration[handle]]
+        present = job.spec.configurations[self._timelines.configuration[handle]]
         first = done
         while first and done - first < _RECENT_EPOCHS and configurations[first - 1] == present:
             first -= 1
@@ -238,8 +240,9 @@ class ReplayedExecutor(SimulatedExecutor):
         What would be news, the end of a regime or of the job, is left for the next launch.
         """
         seconds = self._stop_seconds[handle] - self._leave_seconds[handle] - self._overhead[handle]
-        most = min(self._regime_end[handle], self._total[handle]) - self._work[handle] - _TINY
-        self._work[handle] += max(min(seconds, most), 0.0)
+        lines = self._timelines
+        most = min(lines.regime_end[handle], lines.total[handle]) - lines.work[handle] - _TINY
+        lines.work[handle] += max(min(seconds, most), 0.0)
 
     def _leave(self, finish: JobFinished) -> None:
         seconds = self._overheads.ends.get(finish.job, self._overheads.end)

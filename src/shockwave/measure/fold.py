@@ -34,7 +34,6 @@ from shockwave.model.events import (
     NodeResumed,
     NodeUp,
     Placement,
-    Progressed,
     RegimeChanged,
     RequeueRequested,
     RoundDecided,
@@ -47,6 +46,7 @@ from shockwave.model.events import (
 )
 from shockwave.model.job import JobState
 from shockwave.model.options import Option
+from shockwave.model.progress import Progressed
 from shockwave.model.tenants import Tenant
 from shockwave.model.view import Floats, Ints
 

@@ -16,11 +16,11 @@ from shockwave.model.events import (
     JobStarted,
     JobStopped,
     JobSubmitted,
-    Progressed,
     RegimeChanged,
     RoundDecided,
     RunStarted,
 )
+from shockwave.model.progress import Progressed
 
 _LONGEST_TYPICAL_START = 0.9  # of a round; with more no simulated job would make progress
 

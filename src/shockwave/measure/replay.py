@@ -55,7 +55,6 @@ from shockwave.model.events import (
     NodeOccupied,
     NodeResumed,
     NodeUp,
-    Progressed,
     RegimeChanged,
     RequeueRequested,
     RoundDecided,
@@ -68,6 +67,7 @@ from shockwave.model.events import (
 )
 from shockwave.model.job import TraceJob
 from shockwave.model.options import Option
+from shockwave.model.progress import Progressed
 from shockwave.model.tenants import Tenant
 from shockwave.policies import registry as policies
 from shockwave.predict import registry as predictors

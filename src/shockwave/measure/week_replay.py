@@ -23,9 +23,9 @@ from shockwave.model.events import (
     JobStarted,
     JobStopped,
     JobSubmitted,
-    Progressed,
 )
 from shockwave.model.job import Regime, TraceJob
+from shockwave.model.progress import Progressed
 from shockwave.model.speeds import Speeds
 from shockwave.policies import registry as policies
 from shockwave.predict import registry as predictors

@@ -12,8 +12,9 @@ from shockwave.engine.state import SchedulerState
 from shockwave.model.events import JobChanged, JobSubmitted
 from shockwave.server import facts as facts_module
 from shockwave.server.projection import Projection
+from shockwave.server.schema import indexed
 from shockwave.server.snapshots import Snapshot, Snapshots
-from shockwave.server.store import Store, indexed
+from shockwave.server.store import Store
 
 _SHOWN = 120  # characters of a value
 

@@ -21,9 +21,8 @@ from pydantic import BaseModel, SecretStr, ValidationError
 
 from shockwave.executors.live import EXECUTORS
 from shockwave.model.errors import InputError
-from shockwave.server.settings import (
-    OPTIONS,
-    ServeConfig,
+from shockwave.server.settings import OPTIONS, ServeConfig
+from shockwave.server.settings_catalogue import (
     Setting,
     common_settings,
     known_settings,

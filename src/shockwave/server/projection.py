@@ -34,7 +34,6 @@ from shockwave.model.events import (
     NodeResumed,
     NodeUp,
     Placement,
-    Progressed,
     RegimeChanged,
     RequeueRequested,
     RoundDecided,
@@ -44,6 +43,7 @@ from shockwave.model.events import (
     StopReason,
     TenantChanged,
 )
+from shockwave.model.progress import Progressed
 from shockwave.server import facts as facts_module
 from shockwave.server.describe import round_record
 from shockwave.server.facts import JobFacts, kept, run_ended, with_run

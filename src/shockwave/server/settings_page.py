@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from shockwave.server.settings import Setting, known_settings
+from shockwave.server.settings_catalogue import Setting, known_settings
 
 _HEAD = """\
 # Settings

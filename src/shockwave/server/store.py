@@ -1,11 +1,7 @@
 """What survives: the journal, in SQLite or PostgreSQL, and an index of jobs beside it.
 
-``meta`` says which schema this is and when the run's second 0 was. ``events`` is the journal:
-append-only, numbered without gaps; old events move to files (:mod:`shockwave.server.archive`).
-A number is given out by the one scheduler that writes; a second writer would collide with it
-and fail instead of mixing two histories. ``jobs`` is an index and no truth of its own: what was
-submitted, and the last facts of jobs that have ended, written in the same transaction as the
-events that say so. ``shockwave check`` rebuilds it and compares.
+Old events move to files (:mod:`shockwave.server.archive`) and are read from there as if they had
+stayed. What the tables hold is said in :mod:`shockwave.server.schema`.
 """
 
 from __future__ import annotations
@@ -15,7 +11,6 @@ import json
 import math
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -28,57 +23,18 @@ from shockwave.server import facts as facts_module
 from shockwave.server.archive import Archive
 from shockwave.server.database import clear_errors, connect, lock_database, shown_url
 from shockwave.server.facts import JobFacts
+from shockwave.server.schema import (
+    ACTIVE,
+    EVENTS,
+    JOBS,
+    META,
+    METADATA,
+    SCHEMA_VERSION,
+    IndexedJob,
+    indexed,
+)
 
-SCHEMA_VERSION = 2
-ACTIVE = "active"  # the state of a job in the index until it has ended
 _BATCH = 2_000  # rows that are read at once
-
-_metadata = sa.MetaData()
-_meta = sa.Table(
-    "meta",
-    _metadata,
-    sa.Column("key", sa.String(200), primary_key=True),
-    sa.Column("value", sa.Text, nullable=False),
-)
-_jobs = sa.Table(
-    "jobs",
-    _metadata,
-    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("id", sa.String(64), nullable=False, unique=True),
-    sa.Column("name", sa.String(128), nullable=False, index=True),
-    sa.Column("tenant", sa.String(128), nullable=False),
-    sa.Column("owner", sa.String(128), nullable=False),
-    sa.Column("group_id", sa.String(160), nullable=False, index=True),
-    sa.Column("state", sa.String(16), nullable=False),
-    sa.Column("key", sa.String(300), unique=True),
-    sa.Column("submission", sa.Text, nullable=False),
-    sa.Column("facts", sa.Text),  # of a job that has ended
-    sa.Index("jobs_by_state", "state", "number"),
-)
-_events = sa.Table(
-    "events",
-    _metadata,
-    sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("time", sa.Double, nullable=False),
-    sa.Column("kind", sa.String(32), nullable=False),
-    sa.Column("record", sa.Text, nullable=False),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class IndexedJob:
-    """A row of the index of jobs. ``submission`` is JSON, ``facts`` those of an ended job."""
-
-    number: int
-    id: str
-    name: str
-    tenant: str
-    owner: str
-    group_id: str
-    state: str
-    key: str | None
-    submission: str
-    facts: str | None
 
 
 class Store:
@@ -119,17 +75,17 @@ class Store:
         with clear_errors(self.where):
             if not self._only_read:
                 self._lock = lock_database(self._engine, self.where)
-            is_new = not sa.inspect(self._engine).has_table(_meta.name)
+            is_new = not sa.inspect(self._engine).has_table(META.name)
             if is_new and self._only_read:
                 raise InputError("not the database of a scheduler", source=self.where)
             if not is_new:
                 self._check_version()
             if not self._only_read:
-                _metadata.create_all(self._engine)
+                METADATA.create_all(self._engine)
                 self.remember("schema_version", str(SCHEMA_VERSION))
 
     def _check_version(self) -> None:
-        wanted = sa.select(_meta.c.value).where(_meta.c.key == "schema_version")
+        wanted = sa.select(META.c.value).where(META.c.key == "schema_version")
         with clear_errors(self.where), self._engine.connect() as connection:
             found = connection.execute(wanted).scalar_one_or_none()
         if found != str(SCHEMA_VERSION):
@@ -154,10 +110,10 @@ class Store:
         """What is stored under ``key``; ``value`` if nothing was, from now on."""
         with self._writing, clear_errors(self.where), self._engine.begin() as connection:
             found = connection.execute(
-                sa.select(_meta.c.value).where(_meta.c.key == key)
+                sa.select(META.c.value).where(META.c.key == key)
             ).scalar_one_or_none()
             if found is None:
-                connection.execute(_meta.insert().values(key=key, value=value))
+                connection.execute(META.insert().values(key=key, value=value))
                 return value
             return str(found)
 
@@ -167,33 +123,33 @@ class Store:
 
     def started_unix(self) -> float:
         """When the run's second 0 was; 0 before the first start."""
-        wanted = sa.select(_meta.c.value).where(_meta.c.key == "started_unix")
+        wanted = sa.select(META.c.value).where(META.c.key == "started_unix")
         with clear_errors(self.where), self._engine.connect() as connection:
             return float(connection.execute(wanted).scalar_one_or_none() or 0.0)
 
     # The index of jobs.
 
     def job(self, job: str) -> IndexedJob | None:
-        return self._one_job(_jobs.c.id == job)
+        return self._one_job(JOBS.c.id == job)
 
     def job_of_key(self, key: str) -> IndexedJob | None:
-        return self._one_job(_jobs.c.key == key)
+        return self._one_job(JOBS.c.key == key)
 
     def _one_job(self, condition: sa.ColumnElement[bool]) -> IndexedJob | None:
         with clear_errors(self.where), self._engine.connect() as connection:
-            row = connection.execute(sa.select(_jobs).where(condition)).one_or_none()
+            row = connection.execute(sa.select(JOBS).where(condition)).one_or_none()
             return None if row is None else IndexedJob(*row)
 
     def ids_of_name(self, name: str, limit: int = 10, owner: str | None = None) -> list[str]:
         """The latest jobs of that name, newest first; of the owner, if one is given."""
         wanted = (
-            sa.select(_jobs.c.id)
-            .where(_jobs.c.name == name)
-            .order_by(_jobs.c.number.desc())
+            sa.select(JOBS.c.id)
+            .where(JOBS.c.name == name)
+            .order_by(JOBS.c.number.desc())
             .limit(limit)
         )
         if owner is not None:
-            wanted = wanted.where(_jobs.c.owner == owner)
+            wanted = wanted.where(JOBS.c.owner == owner)
         with clear_errors(self.where), self._engine.connect() as connection:
             return list(connection.execute(wanted).scalars())
 
@@ -208,16 +164,16 @@ class Store:
         group: str | None = None,
     ) -> list[JobFacts]:
         """Jobs that have ended, in order of submission from number ``after`` on."""
-        wanted = sa.select(_jobs.c.facts).where(_jobs.c.number > after, _jobs.c.state != ACTIVE)
+        wanted = sa.select(JOBS.c.facts).where(JOBS.c.number > after, JOBS.c.state != ACTIVE)
         if states:
-            wanted = wanted.where(_jobs.c.state.in_(states))
+            wanted = wanted.where(JOBS.c.state.in_(states))
         if tenant is not None:
-            wanted = wanted.where(_jobs.c.tenant == tenant)
+            wanted = wanted.where(JOBS.c.tenant == tenant)
         if owner is not None:
-            wanted = wanted.where(_jobs.c.owner == owner)
+            wanted = wanted.where(JOBS.c.owner == owner)
         if group is not None:
-            wanted = wanted.where(_jobs.c.group_id == group)
-        wanted = wanted.order_by(_jobs.c.number).limit(limit)
+            wanted = wanted.where(JOBS.c.group_id == group)
+        wanted = wanted.order_by(JOBS.c.number).limit(limit)
         with clear_errors(self.where), self._engine.connect() as connection:
             texts = connection.execute(wanted).scalars().all()
         return [facts_module.from_json(text) for text in texts]
@@ -225,20 +181,20 @@ class Store:
     def ended_of_group(self, group: str) -> dict[str, int]:
         """How many jobs of a group have ended, by state."""
         wanted = (
-            sa.select(_jobs.c.state, sa.func.count())
-            .where(_jobs.c.group_id == group, _jobs.c.state != ACTIVE)
-            .group_by(_jobs.c.state)
+            sa.select(JOBS.c.state, sa.func.count())
+            .where(JOBS.c.group_id == group, JOBS.c.state != ACTIVE)
+            .group_by(JOBS.c.state)
         )
         with clear_errors(self.where), self._engine.connect() as connection:
             return {str(state): int(count) for state, count in connection.execute(wanted)}
 
     def index(self) -> tuple[int, list[IndexedJob]]:
         """The last event, and all rows of the index as they were then."""
-        newest = sa.select(sa.func.max(_events.c.seq).label("seq")).subquery()
+        newest = sa.select(sa.func.max(EVENTS.c.seq).label("seq")).subquery()
         wanted = (
-            sa.select(newest.c.seq, _jobs)
-            .select_from(newest.outerjoin(_jobs, sa.true()))
-            .order_by(_jobs.c.number)
+            sa.select(newest.c.seq, JOBS)
+            .select_from(newest.outerjoin(JOBS, sa.true()))
+            .order_by(JOBS.c.number)
         )  # one statement, because a scheduler may be writing
         with clear_errors(self.where), self._engine.connect() as connection:
             rows = connection.execute(wanted).all()
@@ -249,7 +205,7 @@ class Store:
 
     def last_event(self) -> tuple[int, float]:
         """The number and the time of the last event; zeros before the first."""
-        wanted = sa.select(_events.c.seq, _events.c.time).order_by(_events.c.seq.desc()).limit(1)
+        wanted = sa.select(EVENTS.c.seq, EVENTS.c.time).order_by(EVENTS.c.seq.desc()).limit(1)
         with clear_errors(self.where), self._engine.connect() as connection:
             row = connection.execute(wanted).one_or_none()
         if row is not None:
@@ -277,21 +233,21 @@ class Store:
         submitted = [event for event in events if isinstance(event, JobSubmitted)]
         new = [indexed(number, e) for number, e in enumerate(submitted, start=jobs_before + 1)]
         with self._writing, clear_errors(self.where), self._engine.begin() as connection:
-            connection.execute(_events.insert(), rows)
+            connection.execute(EVENTS.insert(), rows)
             if new:
-                connection.execute(_jobs.insert(), new)
+                connection.execute(JOBS.insert(), new)
             for event in events:
                 if isinstance(event, JobChanged):
                     changed = {"name": event.job.name, "tenant": event.job.tenant}
                     if event.submission is not None:
                         changed["submission"] = event.submission
                     connection.execute(
-                        _jobs.update().where(_jobs.c.id == event.job.id).values(changed)
+                        JOBS.update().where(JOBS.c.id == event.job.id).values(changed)
                     )
             for facts in ended:
                 connection.execute(
-                    _jobs.update()
-                    .where(_jobs.c.number == facts.number)
+                    JOBS.update()
+                    .where(JOBS.c.number == facts.number)
                     .values(state=facts.state, facts=facts_module.to_json(facts))
                 )
 
@@ -338,9 +294,9 @@ class Store:
 
     def _rows(self, after: int, limit: int) -> list[tuple[int, str]]:
         wanted = (
-            sa.select(_events.c.seq, _events.c.record)
-            .where(_events.c.seq > after)
-            .order_by(_events.c.seq)
+            sa.select(EVENTS.c.seq, EVENTS.c.record)
+            .where(EVENTS.c.seq > after)
+            .order_by(EVENTS.c.seq)
             .limit(limit)
         )
         with clear_errors(self.where), self._engine.connect() as connection:
@@ -357,7 +313,7 @@ class Store:
         with clear_errors(self.where), self._engine.connect() as connection:
             while low < high:  # numbers grow with time, so the first one can be searched for
                 middle = (low + high) // 2
-                wanted = sa.select(_events.c.time).where(_events.c.seq == middle + 1)
+                wanted = sa.select(EVENTS.c.time).where(EVENTS.c.seq == middle + 1)
                 time = connection.execute(wanted).scalar_one_or_none()
                 if time is None or time < seconds:  # None: archived a moment ago
                     low = middle + 1
@@ -381,11 +337,11 @@ class Store:
     def _stored(
         self, after: int, kinds: Sequence[str], end: float = math.inf
     ) -> Iterator[tuple[int, Event]]:
-        found = sa.select(_events.c.seq, _events.c.record).where(
-            _events.c.seq > after, _events.c.kind.in_(kinds), _events.c.time < end
+        found = sa.select(EVENTS.c.seq, EVENTS.c.record).where(
+            EVENTS.c.seq > after, EVENTS.c.kind.in_(kinds), EVENTS.c.time < end
         )
         with clear_errors(self.where), self._engine.connect() as connection:
-            rows = connection.execute(found.order_by(_events.c.seq)).all()
+            rows = connection.execute(found.order_by(EVENTS.c.seq)).all()
         for row in rows:
             yield int(row.seq), event_of_line(row.record.encode(), f"{self.where}, event {row.seq}")
 
@@ -402,13 +358,13 @@ class Store:
         moved = 0
         while moved < most_segments * self.archive.segment_events:
             wanted = (
-                sa.select(_events.c.seq, _events.c.record)
+                sa.select(EVENTS.c.seq, EVENTS.c.record)
                 .where(
-                    _events.c.seq > self.archive.last,
-                    _events.c.seq <= up_to,
-                    _events.c.time < before_seconds,
+                    EVENTS.c.seq > self.archive.last,
+                    EVENTS.c.seq <= up_to,
+                    EVENTS.c.time < before_seconds,
                 )
-                .order_by(_events.c.seq)
+                .order_by(EVENTS.c.seq)
                 .limit(self.archive.segment_events)
             )
             with clear_errors(self.where), self._engine.connect() as connection:
@@ -422,20 +378,4 @@ class Store:
 
     def _forget_archived(self) -> None:
         with self._writing, clear_errors(self.where), self._engine.begin() as connection:
-            connection.execute(_events.delete().where(_events.c.seq <= self.archive.last))
-
-
-def indexed(number: int, event: JobSubmitted) -> dict[str, Any]:
-    """The row of the index that a submission makes."""
-    job = event.job
-    return {
-        "number": number,
-        "id": job.id,
-        "name": job.name,
-        "tenant": job.tenant,
-        "owner": job.owner,
-        "group_id": job.group,
-        "state": ACTIVE,
-        "key": event.key,
-        "submission": event.submission or "{}",
-    }
+            connection.execute(EVENTS.delete().where(EVENTS.c.seq <= self.archive.last))

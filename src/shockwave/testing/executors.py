@@ -16,11 +16,11 @@ from shockwave.model.events import (
     JobStopped,
     NodeDown,
     Placement,
-    Progressed,
     RegimeChanged,
     StopReason,
 )
 from shockwave.model.job import JobSpec
+from shockwave.model.progress import Progressed
 
 E = TypeVar("E", bound=Event)
 Jobs = tuple[JobSpec, JobSpec]

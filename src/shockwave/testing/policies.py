@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from shockwave.engine.doubtful import are_doubtful
 from shockwave.engine.retry import Retries
 from shockwave.engine.state import SchedulerState
 from shockwave.executors.faults import (
@@ -308,7 +309,9 @@ class PolicyContract(ABC):
                 handle = state.table.find(stuck)
             if handle is None or state.table.find(stuck) is None:
                 continue
-            (doubtful,) = state.doubtful(np.array([handle]), event.time, _PATIENCE_SECONDS)
+            (doubtful,) = are_doubtful(
+                state.table, np.array([handle]), event.time, _PATIENCE_SECONDS
+            )
             if isinstance(event, RoundDecided) and doubtful and state.is_running(handle):
                 eligible = state.eligible(event.time)
                 waiting = eligible[~np.isin(eligible, state.running())]

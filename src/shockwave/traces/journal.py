@@ -18,10 +18,10 @@ from shockwave.model.events import (
     Event,
     JobFinished,
     JobSubmitted,
-    Progressed,
     RegimeChanged,
 )
 from shockwave.model.job import Adaptation, JobSpec, Regime, TraceJob
+from shockwave.model.progress import Progressed
 from shockwave.traces.base import Rejects, RowError, Sample
 from shockwave.traces.files import text_lines
 from shockwave.traces.recorded import RecordedFormat

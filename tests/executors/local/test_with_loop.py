@@ -28,12 +28,12 @@ from shockwave.model.events import (
     JobFinished,
     JobStarted,
     JobStopped,
-    Progressed,
     RegimeChanged,
     RunStarted,
     StopReason,
 )
 from shockwave.model.job import JobSpec
+from shockwave.model.progress import Progressed
 from shockwave.model.view import Ints
 from shockwave.policies.las import Las
 from shockwave.predict.reactive import Reactive

@@ -15,8 +15,9 @@ from shockwave.engine.executor import Executor
 from shockwave.executors.slurm.allocation import SlurmAllocationExecutor
 from shockwave.executors.slurm.executor import SlurmExecutor
 from shockwave.model.command import Command
-from shockwave.model.events import Placement, Progressed
+from shockwave.model.events import Placement
 from shockwave.model.job import JobSpec
+from shockwave.model.progress import Progressed
 from shockwave.model.view import Ints
 from shockwave.testing import ExecutorContract
 from shockwave.testing.slurm_cluster import SlurmCluster

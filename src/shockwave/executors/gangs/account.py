@@ -13,13 +13,13 @@ from shockwave.executors.gangs.folder import JobFolder
 from shockwave.executors.gangs.gang import Gang
 from shockwave.executors.gangs.ledger import Entered, Ledger
 from shockwave.executors.gangs.outcome import Ending, Outcome
-from shockwave.model.events import Progressed
 from shockwave.model.job import JobSpec
+from shockwave.model.progress import Progressed
 from shockwave.protocol.reports import ReportReader
 
 
 class ProgressRow(NamedTuple):
-    """One element of every column of :class:`~shockwave.model.events.Progressed`, in order."""
+    """One element of every column of :class:`~shockwave.model.progress.Progressed`, in order."""
 
     handle: int
     epochs_done: float

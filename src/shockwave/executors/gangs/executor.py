@@ -34,7 +34,8 @@ from shockwave.executors.gangs.root import take_root
 from shockwave.executors.live import LiveExecutor
 from shockwave.model.command import Command
 from shockwave.model.errors import ExecutorError
-from shockwave.model.events import Event, Progressed
+from shockwave.model.events import Event
+from shockwave.model.progress import Progressed
 from shockwave.model.view import Ints
 from shockwave.protocol.records import LaunchRecord
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -20,9 +21,11 @@ from shockwave.executors.slurm.jobs import JOB_FORMAT, SlurmJob, canceller_in, r
 from shockwave.executors.slurm.nodes import SlurmNode, read_nodes
 from shockwave.executors.slurm.partitions import SlurmPartition, read_partitions
 from shockwave.executors.slurm.rivals import RIVAL_FORMAT, Rival, read_rivals
+from shockwave.model.errors import ExecutorError
 from shockwave.protocol.environment import base_environment
 
 logger = logging.getLogger(__name__)
+_PROGRAMS = ("sbatch", "squeue", "scancel", "scontrol")
 _MOST_IDS = 1000  # in one command
 _NO_ANSWER = (
     "unable to contact",
@@ -215,3 +218,11 @@ def for_others(environment: Mapping[str, str]) -> dict[str, str]:
     """
     base = base_environment(environment)
     return {name: value for name, value in base.items() if name not in _SECRET}
+
+
+def client_here() -> SlurmClient:
+    """Raises :class:`ExecutorError` if Slurm is not installed."""
+    missing = [program for program in _PROGRAMS if shutil.which(program) is None]
+    if missing:
+        raise ExecutorError(f"Slurm is not installed here: no {', '.join(missing)}")
+    return SlurmClient()

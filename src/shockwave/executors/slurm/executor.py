@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import pwd
-import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +34,7 @@ from shockwave.executors.local.accounts import (
     python_for_everybody,
 )
 from shockwave.executors.slurm.associations import check_account
-from shockwave.executors.slurm.client import SlurmClient, SlurmRefused
+from shockwave.executors.slurm.client import SlurmClient, SlurmRefused, client_here
 from shockwave.executors.slurm.eligible import in_partitions, with_features
 from shockwave.executors.slurm.gang import SlurmGang, terminate
 from shockwave.executors.slurm.hostlist import expand
@@ -48,12 +47,11 @@ from shockwave.executors.slurm.partitions import SlurmPartition, named
 from shockwave.executors.slurm.rivals import contested_nodes
 from shockwave.executors.slurm.script import Submission, option_arguments
 from shockwave.model.command import Command
-from shockwave.model.errors import ExecutorError, InputError
+from shockwave.model.errors import InputError
 from shockwave.model.job import JobSpec
 from shockwave.protocol.lease import Lease
 
 logger = logging.getLogger(__name__)
-_PROGRAMS = ("sbatch", "squeue", "scancel", "scontrol")
 _CHOOSE_NODES = {"partition", "constraint", "exclude", "gpu_type", "cpus_per_gpu", "mem_per_gpu"}
 # Parts of a refusal that may not hold for ever: nodes come and go.
 _MAY_PASS = ("node configuration", "nodes are busy", "not available", "partition(s) is down")
@@ -87,7 +85,7 @@ class SlurmExecutor(RemoteExecutor):
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         given = options or SlurmSiteOptions()
-        self._client = client or _client_here()
+        self._client = client or client_here()
         self._python = given.python
         self._defaults = given.job_defaults()
         self._allowed = frozenset((given.allow or "").split(",")) - {""}
@@ -395,10 +393,3 @@ def _seen(jobs: Sequence[SlurmJob]) -> SeenGang:
         crowded_out=all(job.crowded_out for job in waiting),
         suspended=any(job.suspended for job in jobs),
     )
-
-
-def _client_here() -> SlurmClient:
-    missing = [program for program in _PROGRAMS if shutil.which(program) is None]
-    if missing:
-        raise ExecutorError(f"Slurm is not installed here: no {', '.join(missing)}")
-    return SlurmClient()
