@@ -32,6 +32,13 @@ def shockwave(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+def invoked(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """The same without a process of its own, for what ends before anything is simulated."""
+    words = [str(argument) for argument in arguments]
+    done = CliRunner().invoke(app, words, catch_exceptions=False)
+    return subprocess.CompletedProcess(words, done.exit_code, done.stdout, done.stderr)
+
+
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
     path = tmp_path / "trace.jsonl"
@@ -76,7 +83,7 @@ def test_a_window_counts_the_jobs_that_arrive_in_it(trace: Path, tmp_path: Path)
 
 @pytest.mark.parametrize("window", ["0.8,0.2", "early", "0.41,0.42"])
 def test_a_window_that_cannot_be_is_refused_before_anything_runs(trace: Path, window: str) -> None:
-    done = shockwave("simulate", trace, "--gpus", 4, "--window", window)
+    done = invoked("simulate", trace, "--gpus", 4, "--window", window)
     assert done.returncode == 2
     assert "--window" in done.stderr
     assert window in done.stderr
@@ -132,7 +139,7 @@ def test_a_bad_line_is_one_clear_line_and_exit_code_2(tmp_path: Path, case: str)
     line, field = BAD_LINES[case]
     path = tmp_path / "bad.jsonl"
     path.write_text(json.dumps(JOB | {"id": "fine"}) + "\n" + json.dumps(line) + "\n")
-    done = shockwave("simulate", path, "--gpus", 4)
+    done = invoked("simulate", path, "--gpus", 4)
     assert_one_line(done, "bad.jsonl", "line 2", field)
 
 
@@ -140,16 +147,16 @@ def test_a_bad_line_is_one_clear_line_and_exit_code_2(tmp_path: Path, case: str)
 def test_a_file_that_is_no_trace_is_one_clear_line(tmp_path: Path, content: str) -> None:
     path = tmp_path / "bad.jsonl"
     path.write_text(content)
-    assert_one_line(shockwave("simulate", path, "--gpus", 4), "bad.jsonl")
+    assert_one_line(invoked("simulate", path, "--gpus", 4), "bad.jsonl")
 
 
 def test_a_gang_larger_than_the_cluster_names_the_job_and_the_next_step(trace: Path) -> None:
-    assert_one_line(shockwave("simulate", trace, "--gpus", 1), "job 1", "--gpus 2")
+    assert_one_line(invoked("simulate", trace, "--gpus", 1), "job 1", "--gpus 2")
 
 
 def test_a_folder_and_a_missing_file(tmp_path: Path) -> None:
-    assert_one_line(shockwave("simulate", tmp_path, "--gpus", 4), str(tmp_path))
-    assert_one_line(shockwave("simulate", tmp_path / "none.jsonl", "--gpus", 4), "none.jsonl")
+    assert_one_line(invoked("simulate", tmp_path, "--gpus", 4), str(tmp_path))
+    assert_one_line(invoked("simulate", tmp_path / "none.jsonl", "--gpus", 4), "none.jsonl")
 
 
 @pytest.mark.parametrize(
@@ -167,7 +174,7 @@ def test_a_folder_and_a_missing_file(tmp_path: Path) -> None:
 def test_bad_options_are_one_clear_line(
     trace: Path, arguments: tuple[str | int, ...], words: tuple[str, ...]
 ) -> None:
-    assert_one_line(shockwave("simulate", trace, *arguments), *words)
+    assert_one_line(invoked("simulate", trace, *arguments), *words)
 
 
 def test_a_wrong_flag_is_exit_code_2(trace: Path) -> None:
