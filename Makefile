@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint bench docs leaderboard clean
+.PHONY: demo test system-packages lint bench docs leaderboard clean
 
 demo: $(VENV)/.core            ## compare schedulers in simulation, then run real jobs live
 	@mkdir -p out
@@ -14,14 +14,18 @@ demo: $(VENV)/.core            ## compare schedulers in simulation, then run rea
 	@$(BIN)/python examples/live_demo.py --out out/live
 	@echo "Open out/demo.html (the comparison) and out/live/report.html (the live run)."
 
-test: $(VENV)/.test lint       ## everything that must hold
-	@sh tools/ensure-system-packages.sh   # says first what it installs; NO_INSTALL=1 keeps it from it
+test:                          ## everything that must hold
+	@$(MAKE) --no-print-directory -j2 $(VENV)/.test system-packages
+	@$(MAKE) --no-print-directory lint
 	$(BIN)/pytest -n 3 --dist worksteal -q -rs  # one more than cores: the longest tests mostly wait
+
+system-packages:               # says first what it installs; NO_INSTALL=1 keeps it from it
+	@sh tools/ensure-system-packages.sh
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers 2
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.test           ## speed, as ratios measured in one run; results in out/
