@@ -67,6 +67,7 @@ class Bidders:
     restart: Floats  # [job] what a start costs
     weight: Floats  # [job]
     mean_active: Floats  # [job] jobs in the cluster, on average since it arrived
+    vacant: Floats | float = 0.0  # [job, option] how long the GPUs that it takes more were idle
 
     def __len__(self) -> int:
         return len(self.held)
@@ -247,7 +248,7 @@ def worth(
     # The rest takes a start, too: of who waits, and of who would have to wait.
     seconds = b.seconds * (1.0 + b.restart[:, None] / b.rest)
     per_epoch = (cost * seconds).min(axis=1, keepdims=True)
-    held_for = np.minimum(s.hold_seconds, b.rest)
+    held_for = np.minimum(np.maximum(s.hold_seconds, b.vacant), b.rest)
     kept = held_for / (held_for + b.restart[:, None])
     runs = np.flatnonzero(b.held >= 0)
     kept[runs, b.held[runs]] = 1.0
