@@ -107,9 +107,7 @@ class OptionMarket:
             self._rounds += 1
         return self._learner.see(view, options)
 
-    def _bidders(
-        self, view: View, options: Options, speeds: Speeds, shares: Shares
-    ) -> Bidders:
+    def _bidders(self, view: View, options: Options, speeds: Speeds, shares: Shares) -> Bidders:
         done = view.epochs_done
         if self.settings.believe_epochs:
             epochs = self._epochs(view, options, speeds)
