@@ -24,7 +24,7 @@ class Vacancy:
         """[job, option] for how long as many GPUs have been idle as a job would take more.
 
         ``held[job]`` is the option that it holds, -1 for none. 0 for what takes no more GPUs, and
-        for what more GPUs than are idle. Types only ever come to the end.
+        for what takes more than are idle. Types only ever come to the end.
         """
         own = np.flatnonzero(held >= 0)
         more = np.tile(shares.gpus, (len(held), 1))
