@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ from shockwave.engine.rounds import Rounds
 from shockwave.executors.simulation import simulate
 from shockwave.model.cluster import Cluster
 from shockwave.model.events import Event, JobFinished, JobStarted
-from shockwave.model.job import TraceJob
+from shockwave.model.job import JobSpec, Regime, TraceJob
 from shockwave.model.options import Options
+from shockwave.model.speeds import Speeds
 from shockwave.model.view import View
 from shockwave.policies import registry as policies
 from shockwave.policies.allox import match
@@ -148,3 +150,33 @@ def test_the_search_of_pollux_comes_close_to_the_best_allocation() -> None:
     )
     assert sum(width[option] for option in found) <= capacity
     assert sum(worth[job, option] for job, option in enumerate(found)) >= 0.98 * best
+
+
+def job_that_tells(name: str, epochs: int, seconds: dict[int, float]) -> TraceJob:
+    """It says how long an epoch takes with how many GPUs; its starts take 250 s."""
+    spec = JobSpec(
+        id=name, arrival_seconds=0.0, gpus=min(seconds), epochs=epochs, configurations=(1,),
+        epoch_seconds=(math.nan,), model=name, gpu_counts=tuple(seconds), gpu_types=("T4",),
+        option_seconds=tuple(("T4", gpus, value) for gpus, value in seconds.items()),
+    )  # fmt: skip
+    speeds = Speeds({"T4": {gpus: (value,) * epochs for gpus, value in seconds.items()}})
+    regimes = (Regime(1, epochs, seconds[spec.gpus]),)
+    return TraceJob(spec, regimes, speeds=speeds, restart_seconds=250.0)
+
+
+def test_a_job_grows_into_gpus_that_stay_idle_although_its_start_takes_minutes() -> None:
+    short = job_that_tells("short", 60, {4: 60.0})
+    long = job_that_tells("long", 1000, {8: 60.0, 12: 50.0})
+    events = simulate(
+        [short, long],
+        Cluster.parse("T4:3x4"),
+        policies.create("shockwave"),
+        predictors.create("reactive"),
+        rounds=Rounds(60.0, 30.0),
+    )
+    ended = next(e.time for e in events if isinstance(e, JobFinished) and e.job == "short")
+    starts = [e for e in events if isinstance(e, JobStarted) and e.job == "long"]
+    widths = [(e.time - ended, e.option.gpus) for e in starts if e.option is not None]
+    # A fifth faster is not worth 250 s of ten minutes, but of the 21 that the GPUs were idle for.
+    assert [gpus for _, gpus in widths] == [8, 12]
+    assert 1200.0 <= widths[1][0] <= 1500.0

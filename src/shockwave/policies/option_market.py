@@ -18,6 +18,7 @@ from shockwave.plan.elastic.ahead import shared_finishes
 from shockwave.plan.elastic.exploration import cost_of_a_try, hope
 from shockwave.plan.elastic.market import Market
 from shockwave.plan.elastic.sale import Sale, sell
+from shockwave.plan.elastic.vacancy import Vacancy
 from shockwave.plan.elastic.worth import Bidders, Shares, Worth, WorthSettings, worth
 from shockwave.plan.explain import Explanation
 from shockwave.plan.promises import Intervals
@@ -56,12 +57,13 @@ class OptionMarket:
         self._rounds = 0
         self._teller = Teller()
         self._lengths = LengthLearner()
+        self._vacancy = Vacancy()
 
     def decide(self, view: View, options: Options) -> Decision:
         speeds = self._learn(view, options)
-        bidders = self._bidders(view, options, speeds)
-        prices = self._expected_prices(view, options)
         shares = Shares(options.type, options.gpus, options.type_gpus)
+        bidders = self._bidders(view, options, speeds, shares)
+        prices = self._expected_prices(view, options)
         began = view.now if self._began is None else self._began
         worths = worth(
             bidders, shares, prices, self._active_sum / self._rounds, view.now - began,
@@ -105,7 +107,7 @@ class OptionMarket:
             self._rounds += 1
         return self._learner.see(view, options)
 
-    def _bidders(self, view: View, options: Options, speeds: Speeds) -> Bidders:
+    def _bidders(self, view: View, options: Options, speeds: Speeds, shares: Shares) -> Bidders:
         done = view.epochs_done
         if self.settings.believe_epochs:
             epochs = self._epochs(view, options, speeds)
@@ -129,6 +131,7 @@ class OptionMarket:
             restart=restart,
             weight=view.weight,
             mean_active=(view.active_integral + len(view)) / (view.rounds_active + 1.0),
+            vacant=self._vacancy.see(view.now, options.held, shares),
         )
 
     def _epochs(self, view: View, options: Options, speeds: Speeds) -> Floats:

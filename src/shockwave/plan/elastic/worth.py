@@ -12,7 +12,9 @@ none is stopped shortly before its end). A second with option ``o``, in which it
 
     value_j(o)  =  mu_j / seconds_j(o)
 
-of them. A short job ends at today's prices: its ``mu`` contains what others would pay for the
+of them, less what a restart takes of the time for which it will hold the option: ten minutes, or as
+long as the GPUs that it takes more have been idle (:mod:`shockwave.plan.elastic.vacancy`), or less
+to the end. A short job ends at today's prices: its ``mu`` contains what others would pay for the
 GPUs that it soon leaves. A long one ends when the crowd is gone: it can wait, and does so while
 prices are high. How far prices fall until it ends is foretold from the jobs that are there
 (:func:`price_at_end`); ``kappa`` is what fairness adds (:func:`pressure`), and what is at stake
@@ -41,7 +43,7 @@ _COMPARED = 256  # jobs with which the length of each is compared, of more a sam
 class WorthSettings:
     """One set for every workload."""
 
-    hold_seconds: float = 600.0  # a restart is charged against so much running, or less to the end
+    hold_seconds: float = 600.0  # a restart is charged against so much, or less to the end
     shortest_seconds: float = 60.0
     price_fall: float = 0.7  # exponent of the falling crowd in the price at a job's end
     alike: float = 2.0  # the lower, the longer jobs count as nearly as long as others
@@ -67,6 +69,7 @@ class Bidders:
     restart: Floats  # [job] what a start costs
     weight: Floats  # [job]
     mean_active: Floats  # [job] jobs in the cluster, on average since it arrived
+    vacant: Floats | float = 0.0  # [job, option] how long the GPUs that it takes more were idle
 
     def __len__(self) -> int:
         return len(self.held)
@@ -247,7 +250,7 @@ def worth(
     # The rest takes a start, too: of who waits, and of who would have to wait.
     seconds = b.seconds * (1.0 + b.restart[:, None] / b.rest)
     per_epoch = (cost * seconds).min(axis=1, keepdims=True)
-    held_for = np.minimum(s.hold_seconds, b.rest)
+    held_for = np.minimum(np.maximum(s.hold_seconds, b.vacant), b.rest)
     kept = held_for / (held_for + b.restart[:, None])
     runs = np.flatnonzero(b.held >= 0)
     kept[runs, b.held[runs]] = 1.0
