@@ -60,10 +60,20 @@ def test_errors_grow_less_than_samples_disagree() -> None:
 
 
 def test_intervals_that_were_too_wide_become_narrower() -> None:
-    truth = np.full(50, 2000.0)
+    truth = np.full(400, 2000.0)
     promises = promised(truth, intervals(500.0, 2000.0, 9000.0))
     corrected = promises.corrected(Told.START, intervals(500.0, 2000.0, 9000.0), 0.0, UNIT)
     assert corrected.high[0] - corrected.low[0] < 100.0
+
+
+@pytest.mark.parametrize("about", list(Told))
+def test_before_there_are_errors_the_usual_ones_count(about: Told) -> None:
+    told = intervals(1900.0, 2000.0, 2100.0)
+    first = Promises().corrected(about, told, 0.0, UNIT)
+    assert first.low[0] < 1900.0
+    assert first.high[0] > 2100.0
+    exact = promised(np.full(400, 2000.0), told, about).corrected(about, told, 0.0, UNIT)
+    assert 5 * (exact.high - exact.low) < first.high - first.low
 
 
 def test_an_interval_holds_its_middle_and_lies_in_the_future() -> None:
@@ -89,7 +99,7 @@ def test_what_is_overdue_counts_before_the_truth_is_known() -> None:
 def test_errors_of_others_do_not_exclude_what_is_foretold() -> None:
     """All came three times as late as told; the next may still be as foretold."""
     told = intervals(1000.0, 1000.0, 1000.0)
-    corrected = promised(np.full(40, 3000.0), told).corrected(Told.START, told, 0.0, UNIT)
+    corrected = promised(np.full(400, 3000.0), told).corrected(Told.START, told, 0.0, UNIT)
     assert corrected.middle[0] == pytest.approx(3000.0)
     assert corrected.low[0] <= 1000.0
     assert corrected.high[0] >= 3000.0

@@ -59,7 +59,7 @@ class WhatIsTold:
 
     def coverage(self, events: Iterable[Event]) -> dict[str, Coverage]:
         """By what was told; whatever never happened is left out."""
-        truth = _Truth(events)
+        truth = Truth(events)
         found: dict[str, list[tuple[Intervals, Floats]]] = {}
         for told in self._told:
             for kind, intervals, when in _cases(told, truth):
@@ -90,7 +90,7 @@ class WhatIsTold:
         }
 
 
-def _cases(told: _Told, truth: _Truth) -> Iterator[tuple[str, Intervals, Floats]]:
+def _cases(told: _Told, truth: Truth) -> Iterator[tuple[str, Intervals, Floats]]:
     """What was told, and what happened, in seconds from when it was told."""
     words, now = told.words, told.now
     start = Intervals(
@@ -108,7 +108,7 @@ def _cases(told: _Told, truth: _Truth) -> Iterator[tuple[str, Intervals, Floats]
         yield kind, intervals.of(who), np.array([when(h, now) for h in handles]) - now
 
 
-class _Truth:
+class Truth:
     """When jobs started and finished, by handle."""
 
     def __init__(self, events: Iterable[Event]) -> None:

@@ -9,7 +9,7 @@ agreed, a small error is a surprise, but a job that was to run alone and was sto
 more than any sample said. Starts of waiting jobs and finishes of waiting and of running jobs have
 errors of their own. The middle is moved only as far as the errors agree on: those that are known
 first are not like those that come later, and a guess from samples is worth more than a correction
-by unlike cases.
+by unlike cases. Before there are errors of this run, there are those that are usual.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from enum import IntEnum
 import numpy as np
 
 from shockwave.model.view import Bools, Floats, Ints
+from shockwave.plan import usual_errors
 
 TAIL = 0.1  # of the cases beyond either end of an interval
 _AGREED = 0.3  # of the errors may be on the other side of what the middle is moved by
 _ALONE = 0.1  # of the time foretold: errors where all samples agree count as if they did so far
 _REMEMBERED = 2000  # errors of each kind
-_ENOUGH = 20  # errors from which intervals are corrected
+_USUAL = 2  # errors of this run for which one of each tenth of the usual ones counts at first
 _AT_ONCE = 64  # jobs of which it is remembered what was told of them, spread over all
 _OPEN = 8192  # intervals of which nobody knows the truth yet; of more, every second is forgotten
 _RESOLUTION_ROUNDS = 0.25  # nothing is told more exactly than this
@@ -39,11 +40,9 @@ class Told(IntEnum):
     FINISH_RUNNING = 2  # of a job that runs
 
 
-# Of the errors so far, beyond either end. What is known of waiting jobs is known of those that did
-# not have to wait for long: what comes is not quite like it. So a little wider, and they more so.
-_AIM = {Told.START: 0.06, Told.FINISH_WAITING: 0.06, Told.FINISH_RUNNING: 0.08}
-# By so much an end is moved outwards before there are errors, in their units.
-_AT_FIRST = {Told.START: 0.3, Told.FINISH_WAITING: 0.3, Told.FINISH_RUNNING: 0.1}
+# Of the errors so far, beyond either end. What is known is known of jobs that ended early, and what
+# comes is not quite like it: a little wider where the tail is not what waiting makes of it.
+_AIM = {Told.START: 0.09, Told.FINISH_WAITING: TAIL, Told.FINISH_RUNNING: 0.08}
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,14 @@ class Promises:
 
     def __init__(self) -> None:
         self._open = _Open.empty()
-        self._errors = {about: _Errors.none() for about in Told}
+        self._errors = {
+            about: _Errors(*(np.repeat(part, _USUAL) for part in parts))
+            for about, parts in (
+                (Told.START, usual_errors.START),
+                (Told.FINISH_WAITING, usual_errors.FINISH_WAITING),
+                (Told.FINISH_RUNNING, usual_errors.FINISH_RUNNING),
+            )
+        }
 
     def remember(self, about: Told, handles: Ints, now: float, told: Intervals) -> None:
         """What was told of these jobs at ``now``, before any correction."""
@@ -134,7 +140,7 @@ class Promises:
     def corrected(self, about: Told, told: Intervals, now: float, unit: float) -> Intervals:
         """The intervals with the errors of their kind taken into account."""
         low, middle, high = self._shift(about, now, unit)
-        below, ahead, above = _scales(told, unit)
+        below, ahead, above = units_of(told, unit)
         centre = np.maximum(told.middle + middle * ahead, 0.0)
         about_it = _RESOLUTION_ROUNDS * unit
         # What was foretold is held whatever the errors say: they may be of unlike cases.
@@ -168,8 +174,6 @@ class Promises:
         waited = now - self._open.told_at
         overdue = self._open.of((self._open.about == about) & (waited > self._open.high))
         errors = self._errors[about].joined(_Errors.of(overdue, now - overdue.told_at, unit))
-        if len(errors.low) < _ENOUGH:
-            return -_AT_FIRST[about], 0.0, _AT_FIRST[about]
         least, most = np.quantile(errors.middle, (_AGREED, 1.0 - _AGREED))
         return (
             float(np.quantile(errors.low, _AIM[about])),
@@ -187,13 +191,9 @@ class _Errors:
     high: Floats
 
     @staticmethod
-    def none() -> _Errors:
-        return _Errors(np.empty(0), np.empty(0), np.empty(0))
-
-    @staticmethod
     def of(told: _Open, truth: Floats, unit: float) -> _Errors:
         intervals = Intervals(told.low, told.middle, told.high)
-        parts = zip(intervals.parts, _scales(intervals, unit), strict=True)
+        parts = zip(intervals.parts, units_of(intervals, unit), strict=True)
         return _Errors(*((truth - part) / scale for part, scale in parts))
 
     def rows(self, rows: Bools) -> _Errors:
@@ -207,8 +207,8 @@ class _Errors:
         return _Errors(*(np.concatenate(pair)[-_REMEMBERED:] for pair in pairs))
 
 
-def _scales(told: Intervals, unit: float) -> tuple[Floats, Floats, Floats]:
-    """The units of errors of low, middle and high."""
+def units_of(told: Intervals, unit: float) -> tuple[Floats, Floats, Floats]:
+    """The units in which errors of low, middle and high count."""
     ahead = np.maximum(told.middle, unit)
     below, above = (
         np.sqrt(ahead * (side + _ALONE * ahead))
