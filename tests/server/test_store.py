@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from tests.server.postgres import postgres_server
 from tests.server.services import config, known, running, submit, tiny, wait_for
 
@@ -170,6 +173,31 @@ def test_a_scheduler_runs_on_postgresql(postgres_url: str, tmp_path: Path) -> No
 
 
 # What can be wrong with one.
+
+
+def test_one_whose_making_was_interrupted_is_made_anew(tmp_path: Path) -> None:
+    """After whatever statement, the last one included."""
+    statements = 0
+    for most in itertools.count(1):
+        path, statements = tmp_path / f"{most}.db", 0
+
+        def interrupt(connection: sa.Connection, *_: object, most: int = most) -> None:
+            nonlocal statements
+            statements += 1
+            if statements == most:
+                raise KeyboardInterrupt
+
+        sa.event.listen(sa.Engine, "after_cursor_execute", interrupt)
+        try:
+            at(path).close()
+            break
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sa.event.remove(sa.Engine, "after_cursor_execute", interrupt)
+        with closing(at(path)) as store:
+            assert store.last_event() == (0, 0.0)
+    assert statements > 5  # tables and their indices, and the version
 
 
 @pytest.mark.parametrize(

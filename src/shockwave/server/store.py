@@ -78,11 +78,19 @@ class Store:
             is_new = not sa.inspect(self._engine).has_table(META.name)
             if is_new and self._only_read:
                 raise InputError("not the database of a scheduler", source=self.where)
-            if not is_new:
+            if is_new:
+                self._make_tables()
+            else:
                 self._check_version()
-            if not self._only_read:
-                METADATA.create_all(self._engine)
-                self.remember("schema_version", str(SCHEMA_VERSION))
+
+    def _make_tables(self) -> None:
+        """All of them or none: whoever is killed meanwhile begins anew."""
+        with self._engine.begin() as connection:
+            if connection.dialect.name == "sqlite":
+                connection.exec_driver_sql("BEGIN")  # its driver does so for rows only
+            METADATA.create_all(connection)
+            version = {"key": "schema_version", "value": str(SCHEMA_VERSION)}
+            connection.execute(META.insert().values(version))
 
     def _check_version(self) -> None:
         wanted = sa.select(META.c.value).where(META.c.key == "schema_version")
