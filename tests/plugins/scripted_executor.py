@@ -140,8 +140,7 @@ class ScriptedExecutor(LiveExecutor):
             code = -1 if gang.process is None else gang.process.poll()
             if code is None:
                 continue
-            del self._gangs[handle]
-            job = gang.launch.job
+            job = self._gangs.pop(handle).launch.job
             if code == 0 and gang.epochs() == job.epochs:
                 events.append(JobFinished(until, job.id, self._productive.pop(handle)))
             else:

@@ -68,11 +68,15 @@ def yielding_group(name: str) -> Path | None:
 
 
 def end_leftovers(folder: Path, daemons: Iterable[int], node: str | None = None) -> None:
-    """Kills what a cluster (or a node of it) started, but for those of its daemons."""
+    """Kills what a cluster (or a node of it) started, but for those of its daemons.
+
+    Like a machine that loses power: nothing of it can react to the end of the rest.
+    """
     spared = {os.getpid(), *daemons}
     while found := set(_processes(folder, node)) - spared:
-        for pid in found:
-            signal_process(pid, signal.SIGKILL)
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in found:
+                signal_process(pid, number)
         time.sleep(_GLANCE_SECONDS)
 
 
