@@ -17,7 +17,7 @@ demo: $(VENV)/.core            ## compare schedulers in simulation, then run rea
 test:                          ## everything that must hold
 	@$(MAKE) --no-print-directory -j2 $(VENV)/.test system-packages
 	@$(MAKE) --no-print-directory lint
-	$(BIN)/pytest -n 6 --dist worksteal -q -rs  # more than cores: the longest tests mostly wait
+	$(BIN)/pytest -n 4 --dist worksteal -q -rs  # more than cores: the longest tests mostly wait
 
 system-packages:               # says first what it installs; NO_INSTALL=1 keeps it from it
 	@sh tools/ensure-system-packages.sh
