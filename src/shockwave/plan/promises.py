@@ -26,7 +26,7 @@ TAIL = 0.1  # of the cases beyond either end of an interval
 _AGREED = 0.3  # of the errors may be on the other side of what the middle is moved by
 _ALONE = 0.1  # of the time foretold: errors where all samples agree count as if they did so far
 _REMEMBERED = 2000  # errors of each kind
-_USUAL = 2  # errors of this run for which one of each tenth of the usual ones counts at first
+_USUAL = 2  # times that each of the usual errors counts, as if it had been seen in this run
 _AT_ONCE = 64  # jobs of which it is remembered what was told of them, spread over all
 _OPEN = 8192  # intervals of which nobody knows the truth yet; of more, every second is forgotten
 _RESOLUTION_ROUNDS = 0.25  # nothing is told more exactly than this
@@ -40,8 +40,8 @@ class Told(IntEnum):
     FINISH_RUNNING = 2  # of a job that runs
 
 
-# Of the errors so far, beyond either end. What is known is known of jobs that ended early, and what
-# comes is not quite like it: a little wider where the tail is not what waiting makes of it.
+# Of the errors so far, beyond either end. The first ones known are of jobs that ended early, so
+# starts and finishes of running jobs are told a little wider than those errors ask for.
 _AIM = {Told.START: 0.09, Told.FINISH_WAITING: TAIL, Told.FINISH_RUNNING: 0.08}
 
 

@@ -43,7 +43,7 @@ _COMPARED = 256  # jobs with which the length of each is compared, of more a sam
 class WorthSettings:
     """One set for every workload."""
 
-    hold_seconds: float = 600.0  # a restart is charged against so much, or less to the end
+    hold_seconds: float = 600.0  # at least, that a restart is charged against; or less to the end
     shortest_seconds: float = 60.0
     price_fall: float = 0.7  # exponent of the falling crowd in the price at a job's end
     alike: float = 2.0  # the lower, the longer jobs count as nearly as long as others
