@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,12 @@ settings.load_profile("busy")
 
 collect_ignore = ["server/tiny_job.py"]  # a program, not a module
 LONGEST = (
-    "test_ray_in_its_own_namespace",
+    "test_ray_in_its_own_namespace[wrong]",
+    "test_ray_in_its_own_namespace[well]",
+    "test_preempted_jobs_end_as_if_they_had_run_alone",
     "live/test_faults_slurm",
     "slurm/test_multi_node",
     "live/test_faults.py",
-    "test_preempted_jobs_end_as_if_they_had_run_alone",
 )
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -43,7 +45,18 @@ def shared_reference() -> Path:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest tests first, or all wait for one at the end.
 
-    They spend most of their time waiting. One after the other they leave a second worker the
-    processor for the many others.
+    They spend most of their time waiting, so every other worker begins with them and leaves the
+    processor to its neighbour. A worker begins with its even part of all tests.
     """
-    items.sort(key=lambda item: not any(name in item.nodeid for name in LONGEST))
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    waiting = [item for name in LONGEST for item in items if name in item.nodeid]
+    others = [item for item in items if item not in waiting]
+    hands = (workers + 1) // 2
+    ordered: list[pytest.Item] = []
+    for worker in range(workers):
+        size = (len(items) - len(ordered)) // (workers - worker)
+        dealt = waiting[worker // 2 :: hands] if worker % 2 == 0 else []
+        size = max(size - len(dealt), 0)
+        ordered += [*dealt, *others[:size]]
+        others = others[size:]
+    items[:] = ordered

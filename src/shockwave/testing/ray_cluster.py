@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -153,14 +153,7 @@ class RayCluster:
 
     def start_controller(self) -> None:
         """The head. Returns when it answers; with Redis it knows what it knew before."""
-        variables = {"RAY_REDIS_ADDRESS": f"127.0.0.1:{_REDIS_PORT}"} if self._redis else {}
-        # Ray takes the nodes for the old head, because they run on the same machine.
-        (self.folder / _HEAD / "ray_current_cluster").unlink(missing_ok=True)
-        options = ["--head", f"--port={_PORT}", "--num-gpus=0", "--no-monitor"]
-        options += [f"--system-config={json.dumps(self._system_config)}"]
-        options += ["--include-dashboard=false"]
-        self._start_ray(_HEAD, "127.0.0.1", options, variables)
-        self._wait_for_ray(_HEAD)
+        self._start_until_up((_HEAD,), self._start_head)
 
     def kill_controller(self) -> None:
         """Ray's control process is gone at once, and the head goes down with it."""
@@ -232,20 +225,38 @@ class RayCluster:
         self.wait_for(answers, "the start of Redis")
 
     def _start_nodes(self, names: Sequence[str]) -> None:
-        """On a busy machine a node may not start within the time that Ray gives it: again."""
-        for attempt in range(_ATTEMPTS):
-            waiting = [name for name in names if attempt == 0 or not self._runs(name)]
-            for name in waiting:
-                self._start_node(name)
-            for name in waiting:
-                with suppress(ExecutorError) if attempt < _ATTEMPTS - 1 else nullcontext():
-                    self._wait_for_ray(name)
+        self._start_until_up(names, self._start_node)
         self._note_who_is_here()
+
+    def _start_until_up(self, names: Sequence[str], start: Callable[[str], None]) -> None:
+        """On a busy machine Ray may not start within the time that it gives itself: again."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            for name in names:
+                start(name)
+            late = []
+            for name in names:
+                try:
+                    self._wait_for_ray(name)
+                except ExecutorError:
+                    if attempt == _ATTEMPTS:
+                        raise
+                    late.append(name)
+            self._end(late.__contains__)
+            names = late
 
     def _note_who_is_here(self) -> None:
         """Clients attach to the head: in older releases to whoever was the last to write this."""
         for note in (self.folder / _HEAD).glob("session_*/node_ip_address.json"):
             note.write_text(json.dumps({"node_ip_address": "127.0.0.1"}))
+
+    def _start_head(self, name: str) -> None:
+        variables = {"RAY_REDIS_ADDRESS": f"127.0.0.1:{_REDIS_PORT}"} if self._redis else {}
+        # Ray takes the nodes for the old head, because they run on the same machine.
+        (self.folder / name / "ray_current_cluster").unlink(missing_ok=True)
+        options = ["--head", f"--port={_PORT}", "--num-gpus=0", "--no-monitor"]
+        options += [f"--system-config={json.dumps(self._system_config)}"]
+        options += ["--include-dashboard=false"]
+        self._start_ray(name, "127.0.0.1", options, variables)
 
     def _start_node(self, name: str) -> None:
         number = self.node_names.index(name)

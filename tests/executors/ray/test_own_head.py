@@ -12,6 +12,7 @@ from tests.executors.local import harness as local
 from tests.executors.ray import harness
 
 from shockwave.executors.gangs.launch import GangSettings
+from shockwave.executors.ray import own_head
 from shockwave.executors.ray.executor import RayExecutor
 from shockwave.model.cluster import Node
 from shockwave.model.events import JobStopped
@@ -28,7 +29,12 @@ def _sessions_of_ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_sessions_of_ray")
-def test_its_jobs_outlive_the_scheduler_and_it_ends_with_them(tmp_path: Path) -> None:
+def test_its_jobs_outlive_the_scheduler_and_it_ends_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = -1  # a head that does not start is started again
+    ports = iter([refused, own_head._free_port()])
+    monkeypatch.setattr(own_head, "_free_port", ports.__next__)
     job = local.tiny(tmp_path, seconds=0.3, epochs=30)
     root, origin = tmp_path / "root", time.time()
 

@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from shockwave.executors.gangs.supervisor.rotating_log import tail
@@ -24,9 +25,14 @@ from shockwave.protocol.processes import is_same, session_members, signal_proces
 
 _START_SECONDS = 120.0
 _STOP_SECONDS = 20.0
+_ATTEMPTS = 3
 _GLANCE_SECONDS = 0.1
 _STARTED = "Ray runtime started"
 _NODE_NAME = "n0"
+
+
+class _DidNotStartError(ExecutorError):
+    """It may the next time: Ray gives itself half a minute, which is short on a busy machine."""
 
 
 class OwnHead:
@@ -47,6 +53,29 @@ class OwnHead:
         known = read_json(self._record)
         if known is not None and is_same(known["pid"], known["start_ticks"]):
             return known["address"], _variables(known["token"])
+        for _ in range(_ATTEMPTS - 1):
+            with suppress(_DidNotStartError):
+                return self._start_once()
+        return self._start_once()
+
+    def stop(self) -> None:
+        """Ends it with everything that runs on it."""
+        known = read_json(self._record)
+        self._record.unlink(missing_ok=True)
+        if self._process is not None:
+            self._end(self._process.pid, start_ticks(self._process.pid))
+            self._process.wait()
+            self._process = None
+        elif known is not None:
+            self._end(known["pid"], known["start_ticks"])
+
+    def leave(self) -> None:
+        """It runs on without us."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.returncode = 0  # or the interpreter warns of a child left behind
+        self._process = None
+
+    def _start_once(self) -> tuple[str, dict[str, str]]:
         address, token = f"127.0.0.1:{_free_port()}", secrets.token_hex(32)
         self._process = self._spawn(address, token)
         try:
@@ -56,24 +85,6 @@ class OwnHead:
             self.stop()
             raise
         return address, _variables(token)
-
-    def stop(self) -> None:
-        """Ends it with everything that runs on it."""
-        known = read_json(self._record) or {}
-        if self._process is not None:
-            known = {"pid": self._process.pid, "start_ticks": start_ticks(self._process.pid)}
-        self._record.unlink(missing_ok=True)
-        if known and known["start_ticks"] is not None:
-            self._end(known["pid"], known["start_ticks"])
-        if self._process is not None:
-            self._process.wait()
-            self._process = None
-
-    def leave(self) -> None:
-        """It runs on without us."""
-        if self._process is not None and self._process.poll() is None:
-            self._process.returncode = 0  # or the interpreter warns of a child left behind
-        self._process = None
 
     def _spawn(self, address: str, token: str) -> subprocess.Popen[bytes]:
         argv = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"]
@@ -100,7 +111,9 @@ class OwnHead:
         deadline = time.monotonic() + _START_SECONDS
         while _STARTED not in self._log.read_text(errors="replace"):
             if process.poll() is not None or time.monotonic() > deadline:
-                raise ExecutorError(f"Ray did not start; {self._log} ends with\n{tail(self._log)}")
+                raise _DidNotStartError(
+                    f"Ray did not start; {self._log} ends with\n{tail(self._log)}"
+                )
             time.sleep(_GLANCE_SECONDS)
 
     def _remember(self, pid: int, address: str, token: str) -> None:
@@ -110,11 +123,13 @@ class OwnHead:
         except OSError as error:
             raise ExecutorError(f"{self._record} cannot be written: {error}") from error
 
-    def _end(self, pid: int, ticks: int) -> None:
+    def _end(self, pid: int, ticks: int | None) -> None:
         """Ray's processes share a session; what is left of it when the leader ends is killed."""
+        if start_ticks(pid) not in (ticks, None):
+            return  # the number is somebody else's by now
         signal_process(pid, signal.SIGTERM)
         deadline = time.monotonic() + _STOP_SECONDS
-        while is_same(pid, ticks) and time.monotonic() < deadline:
+        while start_ticks(pid) is not None and time.monotonic() < deadline:
             if self._process is not None:
                 self._process.poll()
             time.sleep(_GLANCE_SECONDS)
