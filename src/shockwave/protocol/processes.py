@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _PROC = Path("/proc")
+_CONTROL_GROUPS = Path("/sys/fs/cgroup")
 _SET_PARENT_DEATH_SIGNAL = 1  # prctl(2)
 _SET_CHILD_SUBREAPER = 36
 _STATE, _PARENT, _GROUP, _SESSION, _START_TICKS = (
@@ -91,13 +92,30 @@ def environment_of(pid: int) -> dict[str, str]:
 
 
 def out_of_memory_kills() -> int:
-    """How many processes the system has killed since boot because memory ran out."""
-    with suppress(OSError, ValueError):
-        for line in (_PROC / "vmstat").read_text().splitlines():
-            name, _, count = line.partition(" ")
-            if name == "oom_kill":
-                return int(count)
+    """How many processes the system has killed because memory ran out.
+
+    Of this process's control group, so that nobody is blamed for the greed of another; of the
+    whole machine where the group does not say.
+    """
+    for path in _where_kills_are_counted():
+        with suppress(OSError, ValueError):
+            for line in path.read_text().splitlines():
+                name, _, count = line.partition(" ")
+                if name == "oom_kill":
+                    return int(count)
     return 0
+
+
+def _where_kills_are_counted() -> Iterator[Path]:
+    """Each has a line ``oom_kill``, in version 1 and 2 of control groups and for the machine."""
+    with suppress(OSError, ValueError):
+        for line in (_PROC / "self" / "cgroup").read_text().splitlines():
+            _, controllers, group = line.split(":", 2)
+            if "memory" in controllers.split(","):
+                yield _CONTROL_GROUPS / controllers / group.lstrip("/") / "memory.oom_control"
+            elif not controllers:
+                yield _CONTROL_GROUPS / group.lstrip("/") / "memory.events.local"
+    yield _PROC / "vmstat"
 
 
 def adopt_orphans() -> None:

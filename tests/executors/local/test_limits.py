@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -12,8 +14,9 @@ from shockwave.executors.local.limits import Groups, Limits, UserScopes, find_ke
 from shockwave.executors.local.options import LocalJob
 from shockwave.model.command import Command
 from shockwave.model.errors import InputError
-from shockwave.model.events import JobFinished, JobStopped
+from shockwave.model.events import JobFinished, JobStopped, StopReason
 
+SLEEP = "import os, time; open(f'pid-{os.getpid()}', 'w').close(); time.sleep(600)"
 EAT = "kept = bytearray(400 * 2**20); print(len(kept))"
 needs_groups = pytest.mark.skipif(
     not isinstance(find_keeper(), Groups),
@@ -43,6 +46,31 @@ def test_a_job_that_wants_more_memory_than_it_may_is_ended(tmp_path: Path) -> No
     ended = {e.job: e for e in watch.events if isinstance(e, JobFinished | JobStopped)}
     assert isinstance(ended["modest"], JobFinished)
     assert isinstance(ended["greedy"], JobStopped)
+    assert "when memory ran out" in ended["greedy"].detail
+
+
+@needs_groups
+def test_nobody_is_blamed_for_the_memory_that_another_wanted(tmp_path: Path) -> None:
+    commands = {
+        "greedy": limited(tmp_path, EAT, memory="100M"),
+        "limited": limited(tmp_path, SLEEP, memory="1G"),
+        "free": limited(tmp_path, SLEEP),
+    }
+    with harness.executor(tmp_path / "root", commands) as executor:
+        watch = harness.watch(executor)
+        watch.launch([harness.order("limited"), harness.order("free", handle=1, slots=(1,))])
+        watch.until(lambda: len(list(tmp_path.glob("pid-*"))) == 2)
+        watch.launch([harness.order("greedy", handle=2, slots=(2,))])
+        watch.until(lambda: bool(watch.of(JobStopped)))
+        for sleeper in tmp_path.glob("pid-*"):
+            os.kill(int(sleeper.name.removeprefix("pid-")), signal.SIGKILL)
+        watch.until(lambda: len(watch.of(JobStopped)) == 3)
+    reasons = {stop.job: stop.reason for stop in watch.of(JobStopped)}
+    assert reasons == {
+        "greedy": StopReason.CRASHED,
+        "limited": StopReason.KILLED,
+        "free": StopReason.KILLED,
+    }
 
 
 def test_where_limits_cannot_be_kept_a_job_that_asks_for_one_is_refused(

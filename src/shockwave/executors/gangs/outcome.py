@@ -122,7 +122,7 @@ def _failure(folder: JobFolder, records: Sequence[ExitRecord]) -> Ending:
 def _describe(folder: JobFolder, rank: int, code: int, starved: bool) -> str:
     how = f"exited with code {code}" if code > 0 else f"was killed by {_signal_name(-code)}"
     if starved and -code == signal.SIGKILL:
-        how += " when the machine ran out of memory"
+        how += " when memory ran out"
     said = tail(folder.log(rank))
     return f"rank {rank} {how}" + (f"; its last lines:\n{said}" if said else "; it wrote nothing")
 
