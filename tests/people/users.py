@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import pwd
+import secrets
 import shutil
 import subprocess
 import sys
@@ -104,12 +105,16 @@ def _plain(error: BaseException) -> BaseException:
 
 @contextmanager
 def made_users(*roles: str) -> Iterator[list[User]]:
-    """Users with homes that only they can read; the first two are in a group, ``lab`` + number."""
+    """Users with homes that only they can read; the first two share a group.
+
+    Others may have theirs at the same time, in this process too: names are nobody else's.
+    """
     with tempfile.TemporaryDirectory(prefix="sw-homes-") as folder:
         homes = Path(folder)
         homes.chmod(0o711)
-        group = f"swlab{os.getpid()}"
-        names = [f"sw{role}{os.getpid()}" for role in roles]
+        mark = secrets.token_hex(4)
+        group = f"swlab{mark}"
+        names = [f"sw{role}{mark}" for role in roles]
         _run("groupadd", group)
         try:
             users = []
