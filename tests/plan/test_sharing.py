@@ -126,3 +126,23 @@ def test_the_water_level_uses_the_capacity_exactly(
     caps, weights = (np.array(column, dtype=float) for column in zip(*jobs, strict=True))
     level = water_level(caps, weights, capacity)
     assert np.minimum(caps, weights * level).sum() == pytest.approx(min(caps.sum(), capacity))
+
+
+@settings(max_examples=40, deadline=None)
+@given(some_jobs, some_jobs, st.integers(1, 16), st.integers(1, 3))
+def test_those_who_come_delay_as_in_the_fluid_of_all(
+    jobs: list[Row], others: list[Row], gpus: int, copies: int
+) -> None:
+    here = [(0.0, work, gang, 1.0) for _, work, gang, _ in jobs]
+    come = [(after, work, gang, 1.0) for after, work, gang, _ in others]
+    handles = range(len(here))
+    work, gangs = (np.array([job[column] for job in here]) for column in (1, 2))
+    view = make_view(gangs.tolist(), gpus_total=gpus, now=0.0, handle=handles)
+    cluster = FairCluster()
+    alone = cluster.finish_times(view, work)
+    after = np.array([[job[0] for job in come], [np.inf] * len(come)])
+    longer, wide = (np.array([[float(job[n]) for job in come]] * 2) for n in (1, 2))
+    delays = cluster.delays(view, after, longer, wide, np.full(after.shape, float(copies)))
+    assert not delays[1].any()
+    expected = at_once([*here, *come * copies], gpus)[: len(here)]
+    assert alone + delays[0] == pytest.approx(expected, rel=1e-6, abs=1e-3)

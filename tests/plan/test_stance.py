@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.plan.jobs import make_futures
 
 from shockwave.plan.futures import Futures
+from shockwave.plan.newcomers import Newcomers
 from shockwave.plan.stance import STANCES, Index, IndexSettings, Worth
 
 ALL = STANCES[-1:]
@@ -145,3 +148,24 @@ def test_a_reservation_yields_to_those_who_starve_until_its_gang_runs() -> None:
 
     assert first(runs=False) == 1
     assert first(runs=True) == 0
+
+
+def test_who_comes_moves_what_is_fair_and_the_end_when_they_are_there() -> None:
+    """One sample without anybody, and one with three jobs for each GPU in an hour."""
+    newcomers = Newcomers(
+        after=np.array([[np.inf], [3600.0]]),
+        jobs=np.array([[1.0], [12.0]]),
+        work=np.array([[0.0], [7200.0]]),
+        seen=4,
+        expected=0.0,
+        gpus_total=4,
+        fair_stretch=np.array([1.0]),
+    )
+    futures = make_futures([[3600.0], [3600.0]], horizon=7200.0, fair_stretch=100.0)
+    index = Index(replace(futures, newcomers=newcomers), ALL, IndexSettings())
+    waits = np.zeros((1, 2, 1), dtype=np.bool_)
+    executed = np.zeros((1, 2, 1), dtype=np.float32)
+    before, then = (index.at(seconds, executed, waits) for seconds in (3500.0, 3700.0))
+    for part in ("fairness", "end"):
+        assert getattr(before, part)[0, 0, 0] == getattr(before, part)[0, 1, 0] > 0.0
+        assert getattr(then, part)[0, 0, 0] > 2.0 * getattr(then, part)[0, 1, 0]

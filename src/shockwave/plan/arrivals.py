@@ -10,6 +10,7 @@ from shockwave.model.view import Floats, Ints
 from shockwave.plan.futures import scrambled
 
 _MOST_DRAWN = 1024  # arrivals of one sample
+_FURTHEST = 4  # times as many as those that show the habit, at most
 
 
 @dataclass(frozen=True)
@@ -87,8 +88,8 @@ class ArrivalHabits:
         """How it may go on, in ``most`` places: as different as nobody knows which it will be.
 
         Jobs and gaps are drawn from the latest ones. That which has lasted so long lasts as long
-        again with a chance of one half, three times as long with one of a quarter, and so on; or
-        is over, the more likely the longer the present gap is beside those before. The n-th job
+        again with a chance of a quarter, twice as long with one of a ninth, and so on; or is over,
+        the more likely the longer the present gap is beside those before. The n-th job
         since the beginning is drawn alike whenever it is asked for.
         """
         count = self._recent(arrival, gpus_total)
@@ -96,7 +97,7 @@ class ArrivalHabits:
             nothing = np.empty((samples, 0))
             return SampledArrivals(nothing, nothing, nothing, nothing)
         seen = len(arrival)
-        drawn = min(2 * count, _MOST_DRAWN)
+        drawn = min(_FURTHEST * count, _MOST_DRAWN)
         recent = arrival[-count:]
         silence, gaps = now - float(recent[-1]), np.diff(recent)
         gap = max((now - float(recent[0])) / count, 1e-3)
@@ -105,31 +106,39 @@ class ArrivalHabits:
             1.0 + max(len(longer), seen * np.exp(-silence / gap))
         )
         level = _levels(samples, 2)
-        lasts = goes_on * (now - arrival[0]) * level / (1.0 - level)
+        lasts = goes_on * (now - arrival[0]) * ((1.0 - level) ** -0.5 - 1.0)
         which = (seen + np.arange(drawn)) * samples + np.arange(samples)[:, None]
         after = gaps[_chances(which, 3, count - 1)] * (gap / max(float(gaps.mean()), 1e-3))
         if len(longer):  # the present gap is like those that were as long
             after[:, 0] = longer[_chances(which[:, 0], 5, len(longer))] - silence
         after = np.cumsum(np.maximum(after, 1e-3), axis=1)
         comes = np.sum(after <= lasts[:, None], axis=1, keepdims=True)
-        every = np.maximum(-(-comes // most), 1)
-        places = int((comes // every).max())
-        place = every * np.arange(1, places + 1) - 1
-        used = place < comes
-        place = np.minimum(place, drawn - 1)
+        upto = _crowding(comes, most)
+        standing = np.diff(upto, axis=1, prepend=0)
+        used = standing > 0
+        place = np.minimum(upto - (standing + 1) // 2, drawn - 1)
         like = seen - 1 - np.take_along_axis(_chances(which, 4, count), place, 1)
-        standing = comes / np.maximum(used.sum(axis=1, keepdims=True), 1)
         return SampledArrivals(
             np.where(used, np.take_along_axis(after, place, 1), np.inf),
             gpus[like].astype(np.float64),
             np.where(used, total_seconds[like], 0.0),
-            np.broadcast_to(standing, used.shape),
+            np.maximum(standing, 1).astype(np.float64),
         )
 
     def _recent(self, arrival: Floats, gpus_total: int) -> int:
         """How many of the latest jobs show the habit; none if there is none."""
         count = min(len(arrival), max(self.recent_per_gpu * gpus_total, self.least_recent))
         return 0 if len(arrival) <= 3 or arrival[-1] <= arrival[-count] else count
+
+
+def _crowding(comes: Ints, most: int) -> Ints:
+    """[sample, place] how many of those who come are in this place or one before it.
+
+    One by one at first, and the more in a place the later: what is far away need not be close.
+    """
+    place = np.arange(1, min(int(comes.max()), most) + 1)
+    far = np.ceil(comes * (place / most) ** 2).astype(np.int64)
+    return np.minimum(np.maximum(place, far), comes)
 
 
 def _levels(samples: int, what: int) -> Floats:

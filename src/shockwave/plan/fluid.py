@@ -22,12 +22,16 @@ def fluid_finish_seconds(
     gpus: Ints,
     total_gpus: int,
     weight: Floats | None = None,
+    *,
+    first: int | None = None,
 ) -> Floats:
     """[job] when each job finishes under fluid processor sharing, exactly.
 
-    ``work_seconds`` is the exclusive runtime ``X`` on the job's own gang.
+    ``work_seconds`` is the exclusive runtime ``X`` on the job's own gang. Only of the ``first``
+    jobs if that is given: what comes after these have finished is not looked at.
     """
-    return fluid_progress(arrival, work_seconds, gpus, total_gpus, weight, at=np.inf)[0]
+    found = fluid_progress(arrival, work_seconds, gpus, total_gpus, weight, at=np.inf, first=first)
+    return found[0][:first]
 
 
 def fluid_progress(
@@ -38,9 +42,11 @@ def fluid_progress(
     weight: Floats | None = None,
     *,
     at: float,
+    first: int | None = None,
 ) -> tuple[Floats, Floats]:
     """[job] when each job finishes, and the exclusive seconds that it still needs ``at`` a time.
 
+    Ends when the ``first`` jobs have finished, if that is given.
     Jobs with the same gang and weight always hold the same share, so each such class has one
     virtual clock of progress and one heap of the clock readings at which its jobs finish:
     O(n (log n + classes)).
@@ -68,7 +74,9 @@ def fluid_progress(
     classes: list[int] = class_of.tolist()
 
     now, upcoming = 0.0, 0
-    while True:
+    watched = count if first is None else first
+    unfinished = watched
+    while unfinished:
         soonest, soonest_class = np.inf, -1
         for c, heap in enumerate(heaps):
             if heap:
@@ -99,10 +107,13 @@ def fluid_progress(
             heap = heaps[soonest_class]
             clock[soonest_class] = heap[0][0]
             while heap and heap[0][0] <= clock[soonest_class]:
-                finish[heapq.heappop(heap)[1]] = now
+                job = heapq.heappop(heap)[1]
+                finish[job] = now
+                unfinished -= job < watched
         else:
-            return finish, left
+            break
         _share(rate, heaps, caps, shares, by_cap, float(total_gpus))
+    return finish, left
 
 
 def _advance(

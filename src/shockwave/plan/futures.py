@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from shockwave.model.view import Bools, Floats, Ints
+from shockwave.plan.newcomers import Newcomers
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class Futures:
     round_seconds: float
     gpus_total: int
     present: int  # how many of the jobs are there
+    newcomers: Newcomers | None = None  # who move what is fair and the end; not if they do not
 
     @property
     def samples(self) -> int:

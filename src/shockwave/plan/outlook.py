@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from shockwave.model.view import Floats, View
-from shockwave.plan.arrivals import ArrivalHabits, ExpectedArrivals
+from shockwave.model.view import Bools, Floats, View
+from shockwave.plan.arrivals import ArrivalHabits, ExpectedArrivals, SampledArrivals
 from shockwave.plan.contention import Crowd, fair_by_crowd, fluid_finishes
 from shockwave.plan.futures import Futures, gittins_seconds, joint_samples
+from shockwave.plan.newcomers import Newcomers
 from shockwave.plan.reservation import ReservationRules, reserve
 from shockwave.plan.restarts import start_seconds, stop_seconds
 from shockwave.plan.sharing import FairCluster
@@ -22,6 +23,7 @@ from shockwave.plan.targets import Workload
 from shockwave.predict.base import Forecast
 from shockwave.predict.claims import broken
 
+_MOST_PLACES = 40  # of a sample for those who come in it: the first ones are there by themselves
 _LEAST_LEFT = 0.1  # of the GPUs, by a stream that takes all of them
 
 
@@ -127,27 +129,36 @@ class Outlook:
             self._workload.gpus,
             self._workload.total_seconds,
             gpus_total=view.gpus_total,
-            most=self.settings.expected_jobs,
+            most=_MOST_PLACES,
         )
         drawn = joint_samples(_quantiles(forecast, samples), view.handle)
         also = np.maximum(come.total_seconds, 1.0)
         count = also.shape[1]
+        never = np.full((samples, count), np.inf)
 
         def each(here_: Floats, there: Floats) -> Floats:
-            return np.concatenate([np.broadcast_to(here_[:here], (samples, here)), there], axis=1)
+            alike = np.broadcast_to(here_[..., :here], (samples, here))
+            return np.concatenate([alike, there], axis=1)
 
         def all_alike(here_: np.ndarray, there: float) -> np.ndarray:
             return np.concatenate([here_[:here], np.full(count, there, dtype=here_.dtype)])
 
+        # Who stands for more than fit at once is there for longer.
+        turns = np.maximum(come.copies * come.gpus / view.gpus_total, 1.0)
         f, comes = futures, np.isfinite(come.after_seconds)
+        runtime = view.productive_seconds + f.mean[:here]
+        fair_jct = f.fair_jct[:here] + self._fair_cluster.delays(
+            view, come.after_seconds, come.total_seconds, come.gpus, come.copies
+        )
+        beside = np.maximum(f.fair_jct[:here], self._jct_beside_a_stream(view, f.mean[:here]))
+        later = reserve(view, f.mean[:here], beside, self._usual(view), self._rules)
         reserved = f.reserved[:here]
         if comes.any():  # the fair wait, which reservations follow, grows while others come
-            fair_jct = np.maximum(f.fair_jct[:here], self._jct_beside_a_stream(view, f.mean[:here]))
-            later = reserve(view, f.mean[:here], fair_jct, self._usual(view), self._rules).start
-            reserved = np.where(reserved > 0.0, np.maximum(reserved, later), 0.0)
+            reserved = np.where(reserved > 0.0, np.maximum(reserved, later.start), 0.0)
         return replace(
             f,
-            remaining=np.concatenate([drawn, come.total_seconds], axis=1),
+            newcomers=self._newcomers(view, f, come, later.wide),
+            remaining=np.concatenate([drawn, come.total_seconds * turns], axis=1),
             release=each(f.release, come.after_seconds),
             elapsed=each(f.elapsed, np.where(comes, -come.after_seconds, 0.0)),
             gpus=each(f.gpus, come.gpus),
@@ -162,14 +173,27 @@ class Outlook:
             restart=all_alike(f.restart, view.restart_seconds),
             stop=all_alike(f.stop, view.restart_seconds),
             stays=all_alike(f.stays, False),
-            fair_stretch=all_alike(f.fair_stretch, np.inf),
-            fair_jct=all_alike(f.fair_jct, np.inf),
+            fair_stretch=each(self.settings.egalitarian_limit * fair_jct / runtime, never),
+            fair_jct=each(fair_jct, never),
             claim=all_alike(f.claim, 1.0),
             reserved=all_alike(reserved, np.inf),
             may_start=all_alike(f.may_start, False),
             on_time=all_alike(f.on_time, np.inf),
             active_integral=all_alike(f.active_integral, 0.0),
             rounds_active=all_alike(f.rounds_active, 0.0),
+        )
+
+    def _newcomers(self, view: View, f: Futures, come: SampledArrivals, wide: Bools) -> Newcomers:
+        expected = f.copies[f.present :].sum()
+        promised = np.where(wide, np.inf, self.settings.static_limit)
+        return Newcomers(
+            after=come.after_seconds,
+            jobs=come.copies,
+            work=come.copies * come.gpus * come.total_seconds / view.gpus_total,
+            seen=self._workload.jobs,
+            expected=float(expected) / self._workload.jobs,
+            gpus_total=view.gpus_total,
+            fair_stretch=np.concatenate([promised, np.full(come.gpus.shape[1], np.inf)]),
         )
 
     def _horizon(self, view: View, remaining: Floats) -> float:

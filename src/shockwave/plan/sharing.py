@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from shockwave.model.view import Floats, Ints, View
-from shockwave.plan.fluid import fluid_progress
+from shockwave.plan.fluid import fluid_finish_seconds, fluid_progress
 
 
 def water_level(caps: Floats, weights: Floats, capacity: float) -> float:
@@ -71,6 +71,33 @@ class FairCluster:
         self._retire(finish)
         self._forget(view)
         return answer
+
+    def delays(self, view: View, after: Floats, work: Floats, gpus: Floats, jobs: Floats) -> Floats:
+        """[sample, job] how much later each fair finish is if others come, ``[sample, place]``.
+
+        In a place come so many ``jobs`` alike, infinitely late where nobody does.
+        """
+        left = np.maximum(self._work - self._served, 1e-6)
+        here = np.isin(view.handle, self._handle, assume_unique=True)
+        which = np.searchsorted(self._handle, view.handle[here])
+
+        def finishes(after: Floats, work: Floats, gpus: Floats, jobs: Floats) -> Floats:
+            return fluid_finish_seconds(
+                np.concatenate([np.zeros(len(left)), after]),
+                np.concatenate([left, work]),
+                np.concatenate([self._gpus, (gpus * jobs).astype(np.int64)]),
+                view.gpus_total,
+                np.concatenate([self._weight, jobs * view.weight.mean()]),
+                first=len(left),
+            )[which]
+
+        nobody = np.empty(0)
+        alone = finishes(nobody, nobody, nobody, nobody)
+        delays = np.zeros((len(after), len(view)))
+        for row, come in enumerate(np.isfinite(after)):
+            beside = finishes(after[row, come], work[row, come], gpus[row, come], jobs[row, come])
+            delays[row, here] = np.maximum(beside - alone, 0.0)
+        return delays
 
     def _admit(self, view: View, total_seconds: Floats) -> Floats:
         """Let in whoever is not known yet. Returns when each job enters, at the earliest now."""

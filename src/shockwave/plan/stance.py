@@ -145,6 +145,7 @@ class Index:
         self._reserved = _single(f.reserved / unit)
         self._first_reserved = float(self._reserved.min(initial=np.inf))
         self._horizon = f.horizon / unit
+        self._newcomers = f.newcomers
 
     def by_sample(self, stances: Ints) -> Index:
         """An index of one row of samples, each with a stance of its own."""
@@ -166,13 +167,14 @@ class Index:
         early = np.maximum(self._early - executed, 0.25 * belief)
 
         careful = belief - w.fair_caution * (belief - early)
-        fair_jct = self._stretch * (executed + careful)
+        stretch, owed, horizon = self._promised(seconds)
+        fair_jct = stretch * (executed + careful)
         slack = fair_jct - careful
-        slack += self._owed - now
-        fair_jct += self._stretch * self._worked
+        slack += owed - now
+        fair_jct += stretch * self._worked
         laxity = (self._on_time - now) - belief
         over = np.maximum(late - belief, 0.0)
-        end_slack = (self._horizon - now) - belief - w.caution * over
+        end_slack = (horizon - now) - belief - w.caution * over
 
         soft = np.maximum(slack, -8.0 * slack)
         soft /= s.fair_rounds
@@ -208,6 +210,15 @@ class Index:
         if not self._all_claim:
             end *= self._claim
         return Worth(progress, fairness, end)
+
+    def _promised(self, seconds: float) -> tuple[Singles, Singles, Singles | float]:
+        """What is fair to each job, what it has of that already, and when all should have ended."""
+        if self._newcomers is None:
+            return self._stretch, self._owed, self._horizon
+        jobs_per_gpu = _single(self._newcomers.jobs_per_gpu(seconds))[:, None]
+        stretch = np.minimum(self._stretch, _single(self._newcomers.fair_stretch) * jobs_per_gpu)
+        later = _single(self._newcomers.later_end(seconds) / self._unit)[:, None]
+        return stretch, stretch * self._worked - self._age, self._horizon + later
 
     def _starving(self, finish: Singles, running: Bools) -> Singles:
         """How many fair completion times too late a job will be, beyond what all may be.
