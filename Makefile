@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
+# What is imported is compiled once, also where the environment forbids it: hundreds of processes start.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test system-packages lint bench docs leaderboard clean
 
