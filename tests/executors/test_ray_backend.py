@@ -18,8 +18,10 @@ import pytest
 from shockwave.executors import live
 from shockwave.executors.ray import executor
 from shockwave.executors.ray.options import RaySiteOptions
+from shockwave.executors.ray.own_head import OwnHead
 from shockwave.model.command import Command
 from shockwave.model.errors import InputError
+from shockwave.protocol.files import write_json
 from shockwave.testing.ray_cluster import isolated, why_ray_cannot_run
 
 INSIDE = Path(__file__).with_name("ray")
@@ -79,6 +81,16 @@ def test_the_address_of_a_remote_client_is_refused_with_the_way_out() -> None:
     with pytest.raises(ValueError, match=r"lose their gangs.*HOST:PORT of its head"):
         RaySiteOptions(address="ray://head:10001")
     assert RaySiteOptions(address="head:6379").address == "head:6379"
+
+
+def test_a_head_that_is_long_gone_costs_nobody_their_process(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as sleeper:
+        record = {"pid": sleeper.pid, "start_ticks": 1, "address": "127.0.0.1:1", "token": "x"}
+        write_json(tmp_path / "ray-head.json", record)
+        OwnHead(tmp_path, gpus=1).stop()
+        assert sleeper.poll() is None
+        assert not (tmp_path / "ray-head.json").exists()
+        sleeper.kill()
 
 
 def _text(output: bytes | None) -> str:
