@@ -118,6 +118,7 @@ def test_a_lease_that_is_taken_back_stops_every_part(tmp_path: Path, run_part: R
 def test_a_signal_that_reaches_one_part_stops_the_gang(tmp_path: Path, run_part: RunPart) -> None:
     folder = write_launch(tmp_path, harness.tiny(tmp_path, seconds=600))
     parts = [run_part(folder, 0), run_part(folder, 1)]
+    harness.wait_until((folder.path / "process-1.json").exists)  # from then on it listens
     harness.wait_until((folder.reports(1)).exists)
     parts[1].send_signal(signal.SIGTERM)
     assert ended(folder, parts).outcome is Outcome.STOPPED
