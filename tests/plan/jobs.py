@@ -27,7 +27,7 @@ def make_futures(remaining: Sequence[Sequence[float]], **columns: Any) -> Future
         "rounds_active": 0.0,
     }  # fmt: skip
     scalars: dict[str, Any] = {
-        "horizon": 1e9, "round_seconds": 120.0, "gpus_total": 1, "present": count,
+        "horizon": 1e9, "since": 0.0, "round_seconds": 120.0, "gpus_total": 1, "present": count,
     }  # fmt: skip
     given = defaults | {name: value for name, value in columns.items() if name in defaults}
     flags = {"running", "may_start", "stays"}

@@ -85,3 +85,16 @@ def test_being_late_and_ending_late_cost_extra() -> None:
     over = costs(make_futures([[1200.0, 1200.0]], horizon=1200.0), outcome, Prices(), 1.045)
     assert late[0] > plain[0]
     assert over[0] > plain[0]
+
+
+def test_the_later_in_a_busy_period_the_less_an_hour_of_its_end_costs() -> None:
+    """An end is late relative to the whole period, as completion times count from the arrival."""
+    outcome = Outcome(*np.array([[[[0.0, 0.0]]], [[[10.0, 20.0]]]], dtype=np.float32))
+    plain = costs(make_futures([[1200.0, 1200.0]]), outcome, Prices(), 1.045)
+
+    def excess(since: float) -> float:
+        futures = make_futures([[1200.0, 1200.0]], horizon=1200.0, since=since)
+        return float(costs(futures, outcome, Prices(), 1.045)[0] - plain[0])
+
+    assert excess(0.0) == pytest.approx(Prices().makespan)
+    assert excess(1200.0) == pytest.approx(Prices().makespan / 2)

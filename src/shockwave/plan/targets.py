@@ -67,6 +67,10 @@ class Workload:
             setattr(self, name, np.delete(getattr(self, name), left[:excess]))
         self._forgotten += excess
 
+    def lasted(self, now: float) -> float:
+        """Seconds since the first of the remembered jobs came."""
+        return now - float(self.arrival.min())
+
     def makespan_bound(self, gpus_total: int) -> float:
         """No schedule of the jobs seen so far can end earlier, if the predictions hold."""
         return makespan_lower_bound(self.arrival, self.total_seconds, self.gpus, gpus_total)
