@@ -94,7 +94,7 @@ def test_the_same_command_twice_gives_the_same_json(tmp_path: Path) -> None:
     figures = []
     for name in ("first.json", "second.json"):
         done = shockwave(
-            "simulate", "generated:jobs=15", "--gpus", 8, "--seed", 5, "--json", tmp_path / name
+            "simulate", "generated:jobs=8", "--gpus", 8, "--seed", 5, "--json", tmp_path / name
         )
         assert done.returncode == 0, done.stderr
         rows = json.loads((tmp_path / name).read_text())
