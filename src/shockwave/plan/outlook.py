@@ -114,7 +114,7 @@ class Outlook:
             active_integral=both(view.active_integral, none),
             rounds_active=both(view.rounds_active.astype(np.float64), none),
             horizon=horizon,
-            since=self._workload.lasted(now),
+            since=now - self._workload.began,
             round_seconds=view.round_seconds,
             gpus_total=gpus_total,
             present=len(view),
@@ -209,7 +209,7 @@ class Outlook:
     def _jct_beside_a_stream(self, view: View, remaining: Floats) -> Floats:
         """[job] completion time on the GPUs that the others leave, if these go on as they came."""
         jobs = self._workload
-        lasted = max(jobs.lasted(view.now), view.round_seconds)
+        lasted = max(view.now - float(jobs.arrival.min()), view.round_seconds)
         total = view.productive_seconds + remaining
         others = float(jobs.gpus @ jobs.total_seconds) - view.gpus * total
         left = np.maximum(view.gpus_total - others / lasted, _LEAST_LEFT * view.gpus_total)
