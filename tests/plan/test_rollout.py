@@ -87,8 +87,8 @@ def test_being_late_and_ending_late_cost_extra() -> None:
     assert over[0] > plain[0]
 
 
-def test_the_later_in_a_busy_period_the_less_an_hour_of_its_end_costs() -> None:
-    """An end is late relative to the whole period, as completion times count from the arrival."""
+def test_the_longer_jobs_have_waited_the_less_an_hour_of_the_end_costs() -> None:
+    """An end is late relative to all of that time, as completion times count from the arrival."""
     outcome = Outcome(*np.array([[[[0.0, 0.0]]], [[[10.0, 20.0]]]], dtype=np.float32))
     plain = costs(make_futures([[1200.0, 1200.0]]), outcome, Prices(), 1.045)
 

@@ -34,23 +34,6 @@ def test_an_idle_cluster_starts_a_new_period() -> None:
     assert workload.makespan_bound(gpus_total=4) == pytest.approx(930.0)
 
 
-def test_a_period_begins_when_its_first_job_is_there_not_when_that_was_submitted() -> None:
-    """One was on hold for a week; one that has waited for its turn since Monday was not."""
-    week = 7 * 86_400.0
-    workload = Workload()
-    workload.update(make_view([1], arrival=week - 50.0, now=week), np.array([100.0]))
-    assert workload.began == week - 50.0
-    workload.update(make_view([1], handle=[1], arrival=0.0, now=week), np.array([100.0]))
-    assert workload.began == week - 120.0
-    later = make_view([1, 1], handle=[1, 2], arrival=[0.0, week], now=week + 600.0)
-    workload.update(later, np.array([100.0, 100.0]))
-    assert workload.began == week - 120.0
-    restarted = Workload()
-    waited = make_view([1], arrival=0.0, now=week, rounds_active=5040)
-    restarted.update(waited, np.array([100.0]))
-    assert restarted.began == 0.0
-
-
 def test_a_job_that_backed_off_while_a_new_period_began_comes_back() -> None:
     """It is not in views meanwhile, and its handle is smaller than those that are."""
     workload = Workload()

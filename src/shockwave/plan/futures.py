@@ -50,7 +50,7 @@ class Futures:
     active_integral: Floats  # sum over its rounds so far of the number of active jobs
     rounds_active: Floats
     horizon: float  # when all should have ended
-    since: float  # how long the busy period has lasted so far
+    since: float  # for how long there has been no room for everybody
     round_seconds: float
     gpus_total: int
     present: int  # how many of the jobs are there

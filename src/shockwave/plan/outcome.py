@@ -15,7 +15,7 @@ from shockwave.plan.rollout import Outcome
 class Prices:
     """What one unit of each ill costs, in units of the mean completion time."""
 
-    makespan: float = 4.0  # the end beyond the horizon, relative to the whole busy period
+    makespan: float = 4.0  # the end beyond the horizon, relative to the whole crowded time
     crowded: float = 0.5  # share of jobs later than prompt by Themis' measure
     late: float = 10.0  # mean lateness beyond the fair finish, relative to it
     unfair: float = 2.0  # share of jobs that are late
@@ -28,7 +28,7 @@ def costs(futures: Futures, outcome: Outcome, prices: Prices, crowd_limit: float
     jct = outcome.finish + (f.elapsed / unit).astype(np.float32)
     spent = jct @ (f.weight * f.copies).astype(np.float32)
     relative = (spent / spent.min(axis=0)).mean(axis=1)
-    # As completion times count from the arrival, the end does from when the busy period began.
+    # As completion times count from the arrival, the end does from when jobs began to wait.
     whole = (f.since + unit * outcome.finish.max(axis=2)) / (f.since + f.horizon)
     end = np.maximum(whole, 1.0).mean(axis=1)
     total = ((f.worked + f.remaining)[:, :here] / unit).astype(np.float32)

@@ -49,10 +49,12 @@ class Outlook:
         self._workload = Workload()
         self._fair_cluster = FairCluster()
         self._habits = ArrivalHabits(settings.arrivals_share)
+        self._had_room: float | None = None  # when there last was room for everybody
 
     def pass_over(self, view: View) -> None:
         """A round in which nothing has to be foreseen: only who came is remembered."""
         self._workload.admit(view, view.productive_seconds + rough_seconds(view))
+        self._had_room = view.now
 
     def futures(self, view: View, forecast: Forecast, samples: int) -> Futures:
         """``samples`` joint futures from now on."""
@@ -114,7 +116,7 @@ class Outlook:
             active_integral=both(view.active_integral, none),
             rounds_active=both(view.rounds_active.astype(np.float64), none),
             horizon=horizon,
-            since=now - self._workload.began,
+            since=self._crowded_for(view),
             round_seconds=view.round_seconds,
             gpus_total=gpus_total,
             present=len(view),
@@ -183,6 +185,15 @@ class Outlook:
             active_integral=all_alike(f.active_integral, 0.0),
             rounds_active=all_alike(f.rounds_active, 0.0),
         )
+
+    def _crowded_for(self, view: View) -> float:
+        """For how long there has been no room for everybody.
+
+        Not since the cluster was empty: some never are, and a year of calm is no busy period.
+        """
+        if self._had_room is None or int(view.gpus.sum()) <= view.gpus_total:
+            self._had_room = view.now
+        return view.now - self._had_room
 
     def _newcomers(self, view: View, f: Futures, come: SampledArrivals, wide: Bools) -> Newcomers:
         expected = f.copies[f.present :].sum()

@@ -26,7 +26,6 @@ class Workload:
         self.gpus: Ints = np.empty(0, dtype=np.int64)
         self.total_seconds: Floats = np.empty(0)
         self._forgotten = 0
-        self.began = 0.0
 
     @property
     def jobs(self) -> int:
@@ -44,9 +43,6 @@ class Workload:
         new = ~self._knows(view.handle)
         if new.all():
             self._forget()
-            # Not when the first of them was submitted: it may have been on hold for a week.
-            there = (view.rounds_active + 1) * view.round_seconds
-            self.began = float(np.maximum(view.arrival, view.now - there).min(initial=view.now))
         if not new.any():
             return
         at = np.searchsorted(self.handle, view.handle[new])
