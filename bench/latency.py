@@ -48,7 +48,7 @@ class Machine:
     url: str
 
     def shockwave(self, command: str, *words: str) -> str:
-        argv = [sys.executable, "-m", "shockwave.cli.start", command, "--url", self.url, *words]
+        argv = [sys.executable, "-m", "shockwave.cli.main", command, "--url", self.url, *words]
         return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
 
     def is_idle(self) -> bool:
@@ -153,7 +153,7 @@ def main() -> None:
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(60)
-    command = [sys.executable, "-m", "shockwave.cli.start"]
+    command = [sys.executable, "-m", "shockwave.cli.main"]
     measured = {
         "submit to the first line of the log": typed,
         "... since submit has returned": returned,

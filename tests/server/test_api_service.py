@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from tests.server.live import listening, local_client
 from tests.server.services import config, running, slow, tiny, wait_for
 from typer.testing import CliRunner
 
-from shockwave.cli.live import register
+from shockwave.cli.main import app
 from shockwave.model.errors import InputError
 from shockwave.server.app import create_app
 from shockwave.server.service import Service
@@ -28,12 +27,10 @@ class Shell:
     def __init__(self, service: Service, url: str) -> None:
         self.service = service
         self.url = url
-        self._app = typer.Typer()
-        register(self._app)
 
     def run(self, *arguments: object) -> str:
         texts = [str(item) for item in arguments]
-        result = CliRunner().invoke(self._app, texts, env={"SHOCKWAVE_URL": self.url})
+        result = CliRunner().invoke(app, texts, env={"SHOCKWAVE_URL": self.url})
         assert result.exit_code == 0, result.output
         return result.stdout
 

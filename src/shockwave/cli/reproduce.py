@@ -35,10 +35,7 @@ from shockwave.protocol.files import atomic_writer
 from shockwave.traces import load, write
 from shockwave.traces.nsdi23 import WORKLOADS, jobs_of
 
-app = typer.Typer(
-    help="Run the workloads of other papers, from clones of their repositories.",
-    no_args_is_help=True,
-)
+app = typer.Typer(no_args_is_help=True)
 
 SourceOption = Annotated[
     Path, typer.Option("--source", help="A clone of their repository.", show_default=False)
@@ -66,6 +63,11 @@ _COLUMNS = {
     "worst_ftf_static": ("worst FTF\nstatic", 1.0, "{:.2f}"),
     "unfair_static": ("unfair\nstatic %", 0.01, "{:.1f}"),
 }
+
+
+@app.callback()
+def reproduce() -> None:
+    """Run the workloads of other papers, from clones of their repositories."""
 
 
 @app.command()

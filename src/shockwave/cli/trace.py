@@ -25,7 +25,7 @@ from shockwave.traces.formats import FORMATS, find_format
 from shockwave.traces.recipe import PREFIX, is_recipe, parse_recipe
 from shockwave.traces.synthesis import Synthesiser
 
-app = typer.Typer(help="Make workloads, convert them and look at them.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 _SHOWN = 8  # entries of a list of shares, before the rest is only counted
 _ROWS_A_TICK = 1000  # of the progress bar
@@ -46,6 +46,11 @@ ProfilesOption = Annotated[
         show_default=False,
     ),
 ]
+
+
+@app.callback()
+def trace() -> None:
+    """Make workloads, convert them and look at them."""
 
 
 @app.command()
