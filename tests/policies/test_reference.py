@@ -9,10 +9,12 @@ import pytest
 
 from shockwave.executors.simulation import TraceTruth, simulate
 from shockwave.measure import fold_history, summarize
+from shockwave.measure.workloads import figures_of
 from shockwave.model.cluster import Cluster
 from shockwave.policies import registry
 from shockwave.predict import registry as predictors
 from shockwave.traces import formats
+from shockwave.traces.families import FAMILIES
 
 SMALL, LARGE = "paper-32gpu-120jobs", "paper-128gpu-460jobs"
 
@@ -77,3 +79,13 @@ def test_bounds_and_the_clairvoyant_reference(
     assert round(ours["makespan_lower_bound_seconds"]) == lower_bound
     assert ours["mean_jct_seconds"] == pytest.approx(mean_jct, rel=0.005)
     assert ours["makespan_seconds"] >= lower_bound
+
+
+def test_a_date_costs_the_published_policy_no_digits() -> None:
+    """Its weights are powers of up to 100: what a week costs in precision must not be seen."""
+    now, later = (
+        figures_of(FAMILIES[name].workload(112), registry.create("shockwave-nsdi23", seed=112))
+        for name in ("batch", "age-week")
+    )
+    for figure in ("mean_jct_seconds", "makespan_seconds"):
+        assert later[figure] == pytest.approx(now[figure], rel=1e-9), figure

@@ -161,7 +161,9 @@ class ShockwaveNsdi23(Policy):
     def _weights(self, view: View, remaining: Floats) -> Floats:
         share = min(1.0, view.gpus_total / len(view))
         allowed = self._fair_finish.allowed_seconds(view)
-        rho_themis = (view.elapsed + remaining / share) / np.maximum(allowed, 1e-9)
+        # By the microsecond: the powers below would make much of the digits that a date costs.
+        elapsed = np.round(view.elapsed, 6)
+        rho_themis = (elapsed + remaining / share) / np.maximum(allowed, 1e-9)
         nearly_done = remaining < view.round_seconds
         exponent = np.where(nearly_done, LAST_ROUND_EXPONENT, UNFAIRNESS_EXPONENT)
         return fairness_weights(rho_themis, exponent, lowest=1.0, highest=HIGHEST_WEIGHT)
