@@ -50,7 +50,7 @@ _RUNNING = "ALIVE"
 _TIDY_SECONDS = 0.25
 _LOOKS = 5
 _MOST_GROUPS = 10_000  # to remember
-_KILL_SECONDS = 2.0  # for an actor to end its processes itself
+_KILL_SECONDS = 6.0  # for an actor to end its processes itself, on a busy node too
 
 Parts = dict[str, str]  # part (its number as text, as JSON has it) -> pending or running
 
